@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
             what = action.metavar if isinstance(action.metavar, str) else action.dest
             raise ConfigError(f"unknown {what.lower()} {value!r}{did_you_mean(value, choices)}")
 
-    def parse_each(self, words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    def parse_each(self, argv: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Parse each option on its own, so that none takes the values of one it does not know.
 
         Returns:
@@ -34,8 +34,8 @@ class Parser(argparse.ArgumentParser):
         """
         from gmc_bench.experiments.sweep_request import further_options
 
-        found = self.parse_args([])  # the defaults, also where no word follows
-        left = further_options(words, lambda group: self.parse_known_args(group, found)[1])
+        found = self.parse_args([])  # the defaults, also where no argument follows
+        left = further_options(argv, lambda group: self.parse_known_args(group, found)[1])
         return vars(found), left
 
     def reject_unknown(self, unknown: list[str]) -> None:

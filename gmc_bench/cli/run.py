@@ -101,8 +101,8 @@ def _resume(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.experiments.run_folder import PLAN, is_file
 
     several = is_file(parsed.resume / PLAN)
-    words = [word for word in argv if several or not word.startswith("--processes")]
-    require_resume_alone(unknown, words, "a run continues with the settings in its folder")
+    given = [option for option in argv if several or not option.startswith("--processes")]
+    require_resume_alone(unknown, given, "a run continues with the settings in its folder")
     if several:
         from gmc_bench.experiments.sweep import Sweep
 

@@ -158,9 +158,9 @@ def _resume(path: Path, argv: list[str]) -> int:
     parser = Parser(prog="gmc-bench study", allow_abbrev=False, add_help=False)
     parser.add_argument("--resume")
     add_launch(parser.add_argument, "")
-    given, words = parser.parse_each(argv[1:])
+    given, rest = parser.parse_each(argv[1:])
     del given["resume"]
-    said = launch_alone(given, words)
+    said = launch_alone(given, rest)
     if (path / SCALING_SETTINGS).is_file():
         from gmc_bench.studies.scaling_study import read_request
 

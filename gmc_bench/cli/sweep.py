@@ -25,7 +25,7 @@ def add_parser(verbs: Any) -> None:
     text = "Run methods x suites x tasks x seeds, several at a time or on a cluster."
     parser = add_verb(verbs, "sweep", text, EXAMPLES)
     text = "show how far the sweep in a folder is; --json for all that is known"
-    parser.add_argument("words", metavar="status DIR", nargs="*", help=text)
+    parser.add_argument("status", metavar="status DIR", nargs="*", help=text)
     add_options(parser)
     parser.epilog = (
         "Settings of 'gmc-bench run' are options here too, e.g. --env-steps, --ppo.lr,\n"
@@ -72,15 +72,15 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parsed.parser.refuse(parsed, ["json"], f"is for '{EXAMPLES[-1]}'; leave it out here")
     from gmc_bench.experiments import sweep_request as requests
 
-    # Again without words: they would take the values of settings, which have no options here.
+    # Again without "status DIR", which would take the values of settings: they have no options.
     parser = Parser(prog="gmc-bench sweep", allow_abbrev=False, add_help=False)
     add_options(parser)
-    given, words = parser.parse_each(argv[1:])
+    given, rest = parser.parse_each(argv[1:])
     config, out, resume, dry, _ = map(given.pop, ("config", "out", "resume", "dry_run", "json"))
     if resume is not None:
-        request = requests.continued_sweep(resume, given, words, config=config, out=out)
+        request = requests.continued_sweep(resume, given, rest, config=config, out=out)
     else:
-        request = requests.request_sweep(given, words, config=config, out=out)
+        request = requests.request_sweep(given, rest, config=config, out=out)
         for why in dict.fromkeys(item.why for item in request.sweep.resolved):
             note(why)
     if dry:
@@ -101,14 +101,16 @@ def _run(request: "SweepRequest") -> int:
     return 1 if result.failures else 0
 
 
-def _status(words: list[str], *, as_json: bool) -> int:
+def _status(argv: list[str], *, as_json: bool) -> int:
     from gmc_bench.experiments.sweep import Sweep
     from gmc_bench.experiments.sweep_texts import describe_sweep
 
-    for word in words:
-        if word.startswith("--") and word not in ("--", "--json"):
-            raise ConfigError(f"'status' takes no option but --json, got {word!r}; leave it out")
-    folders = [word for word in words if not word.startswith("--")]
+    for argument in argv:
+        if argument.startswith("--") and argument not in ("--", "--json"):
+            raise ConfigError(
+                f"'status' takes no option but --json, got {argument!r}; leave it out"
+            )
+    folders = [argument for argument in argv if not argument.startswith("--")]
     if len(folders) != 1:
         raise ConfigError(f"'status' needs the folder of a sweep; for example: {EXAMPLES[-1]}")
     overview = Sweep.open(folders[0]).overview()

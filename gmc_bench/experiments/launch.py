@@ -237,12 +237,12 @@ def _start(place: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
         "from gmc_bench.experiments.launch import follow_here; "
         f"follow_here({str(place)!r}, {rank}, {size})"
     )
-    with _words(place, rank).open("wb") as words:
+    with _output(place, rank).open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", code],
             stdin=subprocess.PIPE,  # its end tells it that this process has ended
             stdout=subprocess.DEVNULL,
-            stderr=words,
+            stderr=output,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,  # an interruption reaches this process only
         )
@@ -272,8 +272,8 @@ def _what_happened(others: Mapping[int, subprocess.Popen[bytes]], place: Path, f
         code = process.poll()
         if code is None:
             continue
-        words = _words(place, rank).read_text(errors="replace").strip().splitlines()
-        last = words[-1] if words else f"exit code {code}"
+        lines = _output(place, rank).read_text(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else f"exit code {code}"
         how = f"was killed by signal {-code}" if code < 0 else f"ended: {last}"
         reasons.append(("LostProcessError" in last, f"process {rank + 1} {how}"))
     what = min(reasons)[1] if reasons else "a process does not answer"
@@ -308,5 +308,5 @@ def _ready(place: Path, rank: int) -> Path:
     return place / f"ready-{rank}"
 
 
-def _words(place: Path, rank: int) -> Path:
-    return place / f"words-{rank}"
+def _output(place: Path, rank: int) -> Path:
+    return place / f"output-{rank}"

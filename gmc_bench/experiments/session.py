@@ -149,7 +149,7 @@ def _within_memory(
     """Refuse networks of a run that this machine's memory cannot hold."""
     config = session.config
     # A device has its own memory for everything else; weights are drawn here all the same.
-    trained = trains_here and session.env_steps > 0 and config.device == "cpu"
+    trained = trains_here and session.env_steps > 0 and not config.device.startswith("cuda")
     count = partial(
         count_parameters,
         session.method,

@@ -61,7 +61,7 @@ class SweepRequest(NamedTuple):
 
 def request_sweep(
     given: Mapping[str, Any],
-    words: Sequence[str],
+    argv: Sequence[str],
     *,
     config: Path | None = None,
     out: Path | None = None,
@@ -71,7 +71,7 @@ def request_sweep(
     Args:
         given: fields of `Grid` and of `Launch` by name, and `reuse` (see `Sweep`); of `protocol`,
             `preset`, `bodies` and `precision` a list, which is varied if it has several values.
-        words: further options, see `settings_of`.
+        argv: further options, see `settings_of`.
         config: the file: fields of `Grid`, those of `Launch` and options of the launcher under
             `launch`, `out` and `reuse`.
         out: folder of the sweep.
@@ -83,8 +83,8 @@ def request_sweep(
     launched = file.pop("launch", {})
     out = out or coerce(file.get("out"), str | None, "out")
     reuse = given.get("reuse") or coerce(file.get("reuse"), str | None, "reuse")
-    said, words = launch_options(given, words)
-    single, varied = settings_of(words)
+    said, argv = launch_options(given, argv)
+    single, varied = settings_of(argv)
     for name in (*single, *varied):
         if name in FIELDS:
             raise ConfigError(f"a sweep has no option --{name}; give --{FIELDS[name]}")
@@ -111,7 +111,7 @@ def request_sweep(
 def continued_sweep(
     path: Path,
     given: Mapping[str, Any],
-    words: Sequence[str],
+    argv: Sequence[str],
     *,
     config: Path | None = None,
     out: Path | None = None,
@@ -121,7 +121,7 @@ def continued_sweep(
     Args:
         path: the folder.
         given: fields of `Launch` by name.
-        words: options of the launcher, `--launch.NAME VALUE`.
+        argv: options of the launcher, `--launch.NAME VALUE`.
         config: none: what runs stands in the folder.
         out: none, likewise.
 
@@ -130,7 +130,7 @@ def continued_sweep(
         RunFolderError: it is not the folder of a sweep.
     """
     files = [name for name, value in (("config", config), ("out", out)) if value is not None]
-    said = launch_alone({**dict.fromkeys(files), **given}, words)
+    said = launch_alone({**dict.fromkeys(files), **given}, argv)
     return SweepRequest(Sweep.open(path), continued_launch(path, said) or Launch())
 
 
@@ -183,13 +183,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def launch_options(
-    given: Mapping[str, Any], words: Sequence[str]
+    given: Mapping[str, Any], argv: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what options say of the launch, and the words that are about something else.
+    """Return what options say of the launch, and the arguments that are about something else.
 
     Args:
         given: values of options by name, of which those of `Launch` count.
-        words: further options; `--launch.NAME VALUE` is one of the launcher.
+        argv: further options; `--launch.NAME VALUE` is one of the launcher.
 
     Raises:
         ConfigError: an option of the launcher is given twice, or has no value.
@@ -197,7 +197,7 @@ def launch_options(
     found = {name: given[name] for name in _LAUNCH if name in given}
     own: list[str] = []
     further: list[str] = []
-    for group in _groups(words):
+    for group in _groups(argv):
         (own if group[0].startswith(f"--{_PREFIX}") else further).extend(group)
     single, varied = settings_of(own)
     for name, value in (single | varied).items():
@@ -207,13 +207,13 @@ def launch_options(
     return found, further
 
 
-def launch_alone(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def launch_alone(given: Mapping[str, Any], argv: Sequence[str]) -> dict[str, Any]:
     """Return what options beside `--resume` say of the launch, as `launch_options` does.
 
     Raises:
         ConfigError: there are others.
     """
-    said, further = launch_options(given, words)
+    said, further = launch_options(given, argv)
     if other := [*(name for name in given if name not in _LAUNCH), *further]:
         raise ConfigError(
             f"--resume continues the runs in a folder and takes options of the launch only, got "
@@ -222,19 +222,20 @@ def launch_alone(given: Mapping[str, Any], words: Sequence[str]) -> dict[str, An
     return said
 
 
-def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]) -> list[str]:
+def further_options(argv: Sequence[str], take: Callable[[list[str]], list[str]]) -> list[str]:
     """Return the options of a command line that are not taken, with their values.
 
     Args:
-        words: of the command line.
-        take: is given each option with the words up to the next one; returns what it leaves of
+        argv: arguments of the command line.
+        take: is given each option with the arguments up to the next one; returns what it leaves of
             them, all where it does not know the option.
 
     Raises:
-        ConfigError: an option that is taken leaves a word, which would become a value of another.
+        ConfigError: an option that is taken leaves an argument, which would become the value of
+            another one.
     """
     further: list[str] = []
-    for group in _groups(words):
+    for group in _groups(argv):
         left = take(list(group))
         if left and left != group:
             option, equals, _ = group[0].partition("=")
@@ -247,38 +248,38 @@ def further_options(words: Sequence[str], take: Callable[[list[str]], list[str]]
     return further
 
 
-def _groups(words: Sequence[str]) -> list[list[str]]:
-    """Return the words of a command line, each option with all up to the next one."""
+def _groups(argv: Sequence[str]) -> list[list[str]]:
+    """Return the arguments of a command line, each option with all up to the next one."""
     groups: list[list[str]] = []
-    for word in words:
-        if word.startswith("--") or not groups:
+    for argument in argv:
+        if argument.startswith("--") or not groups:
             groups.append([])
-        groups[-1].append(word)
+        groups[-1].append(argument)
     return groups
 
 
-def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+def settings_of(argv: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Return the settings that options on a command line give, and those they vary.
 
     Args:
-        words: `--NAME VALUE`, or `--NAME VALUE VALUE ...` for a setting that varies.
+        argv: `--NAME VALUE`, or `--NAME VALUE VALUE ...` for a setting that varies.
 
     Raises:
-        ConfigError: a word is no option, or an option has no value.
+        ConfigError: an argument is no option, or an option has no value.
     """
     given: dict[str, list[Any]] = {}
     name = ""
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
+    for argument in argv:
+        if argument.startswith("--"):
+            name, equals, value = argument[2:].partition("=")
             name = name.replace("-", "_")
             if name in given:
                 raise ConfigError(f"--{name} is given more than once; keep one of them")
             given[name] = [value] if equals else []
         elif name:
-            given[name].append(word)
+            given[name].append(argument)
         else:
-            raise ConfigError(f"unknown argument {word!r}; see 'gmc-bench sweep --help'")
+            raise ConfigError(f"unknown argument {argument!r}; see 'gmc-bench sweep --help'")
     for name, values in given.items():
         if not values:
             raise ConfigError(f"--{name.replace('_', '-')} needs a value; give one or several")

@@ -40,9 +40,9 @@ class CommandLine:
     settings: tuple[str, ...] = SETTINGS
     """The same without the method."""
 
-    def start(self, *words: object) -> Forked:
+    def start(self, *argv: object) -> Forked:
         """Start a command; its output is text in pipes."""
-        return Forked([str(word) for word in words], self.cwd, self._environment)
+        return Forked([str(word) for word in argv], self.cwd, self._environment)
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -52,9 +52,9 @@ class CommandLine:
             DATA_VARIABLE: str(self.data),
         }
 
-    def from_scratch(self, *words: object) -> subprocess.CompletedProcess[str]:
+    def from_scratch(self, *argv: object) -> subprocess.CompletedProcess[str]:
         """Run a command in a new interpreter, as a user does; it must succeed."""
-        command = [sys.executable, "-m", "gmc_bench.cli.main", *map(str, words)]
+        command = [sys.executable, "-m", "gmc_bench.cli.main", *map(str, argv)]
         done = subprocess.run(
             command,
             capture_output=True,
@@ -66,16 +66,16 @@ class CommandLine:
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def __call__(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *argv: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, which must come with an exit code."""
-        process = self.start(*words)
+        process = self.start(*argv)
         out, err = process.communicate()
         assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
-        return subprocess.CompletedProcess(words, code, out, err)
+        return subprocess.CompletedProcess(argv, code, out, err)
 
-    def start_and_wait(self, run: Path, iteration: int, *words: object) -> Forked:
+    def start_and_wait(self, run: Path, iteration: int, *argv: object) -> Forked:
         """Start a command and return once the run has a checkpoint of an iteration."""
-        process = self.start(*words)
+        process = self.start(*argv)
         while process.poll() is None and latest(run) < iteration:
             time.sleep(0.002)
         assert process.poll() is None, process.communicate()
@@ -95,9 +95,9 @@ def here(gmc, capfd, monkeypatch):
         signal.SIGTERM: signal.getsignal(signal.SIGTERM),
     }
 
-    def run(*words, code=0):
+    def run(*argv, code=0):
         capfd.readouterr()
-        found = main([str(word) for word in words])
+        found = main([str(word) for word in argv])
         captured = capfd.readouterr()
         assert found == code, captured
         return captured

@@ -92,7 +92,7 @@ def test_bodies_are_described_as_json(gmc):
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         (("nonsense",), "unknown verb 'nonsense'"),
         (("run", "--method", "recmorf", "--suite", "unimal"), "did you mean 'recmorph'?"),
@@ -101,8 +101,8 @@ def test_bodies_are_described_as_json(gmc):
         (("list", "robots"), "unknown kind 'robots'"),
     ],
 )
-def test_bad_input_ends_the_process_with_two(gmc, words, reason):
-    done = gmc(*words, code=2)
+def test_bad_input_ends_the_process_with_two(gmc, argv, reason):
+    done = gmc(*argv, code=2)
     assert done.stdout == ""
     assert done.stderr.startswith("gmc-bench: ")
     assert reason in done.stderr

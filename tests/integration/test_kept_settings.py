@@ -103,8 +103,8 @@ def test_what_cannot_be_kept_fails_the_check_and_starts_no_run(here, gmc, write,
     assert sentence in refused.err
     assert "Traceback" not in refused.err
     assert not out.exists()
-    words = ("--preset", "lite", "--backend", "none", "--json")
-    found = json.loads(here("check-method", method, *words, code=1).out)["presets"]["lite"]
+    argv = ("--preset", "lite", "--backend", "none", "--json")
+    found = json.loads(here("check-method", method, *argv, code=1).out)["presets"]["lite"]
     failed = [result["detail"] for result in found if result["passed"] is False]
     assert len(failed) == 1
     assert sentence in failed[0]
@@ -141,6 +141,6 @@ def test_suites_of_other_packages_and_versions_need_not_be_here(here, gmc, write
 
 
 def test_what_a_method_has_without_tuning_may_be_beyond_the_ranges(here, write):
-    words, kept = ("--preset", "lite", "--backend", "none"), tuned({"ppo.target_kl": 0.5})
-    here("check-method", write("training={'ppo': {'target_kl': 0.5}}, " + kept), *words)
-    here("check-method", write(kept), *words, code=1)
+    argv, kept = ("--preset", "lite", "--backend", "none"), tuned({"ppo.target_kl": 0.5})
+    here("check-method", write("training={'ppo': {'target_kl': 0.5}}, " + kept), *argv)
+    here("check-method", write(kept), *argv, code=1)

@@ -61,11 +61,11 @@ class Desk:
     def board(self) -> Path:
         return self.root / "board"
 
-    def __call__(self, *words, code=0):
-        return self.here("leaderboard", *words, "--records", self.board, code=code)
+    def __call__(self, *argv, code=0):
+        return self.here("leaderboard", *argv, "--records", self.board, code=code)
 
-    def verify(self, *words, code=0):
-        return self("verify", *words, "--runs", self.run, code=code).out
+    def verify(self, *argv, code=0):
+        return self("verify", *argv, "--runs", self.run, code=code).out
 
     def reseal(self, record: RunRecord) -> None:
         """Put a record with a digest that fits in place of the run's own."""
@@ -131,9 +131,9 @@ def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
     assert kept["runs"][0]["numbers"]["robot_id_before"] > 0
 
     # The folder is that of a finished run; one that was killed on the way there is made again.
-    words = ("evaluate", taken, "--split", "test", "--json")
+    argv = ("evaluate", taken, "--split", "test", "--json")
     found, own = (
-        json.loads(desk.here("evaluate", run, *words[2:]).out) for run in (taken, desk.run)
+        json.loads(desk.here("evaluate", run, *argv[2:]).out) for run in (taken, desk.run)
     )
     assert found.pop("run") != own.pop("run")
     assert found == own
@@ -155,19 +155,19 @@ def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
     data = bytearray((taken / "policy.safetensors").read_bytes())
     data[-1] ^= 1
     (taken / "policy.safetensors").write_bytes(data)
-    assert "policy.safetensors is damaged" in desk.here(*words, code=2).err
+    assert "policy.safetensors is damaged" in desk.here(*argv, code=2).err
 
 
 def test_a_sweep_takes_what_the_leaderboard_has_and_runs_the_rest(desk, tmp_path):
     desk("add", desk.run)
-    words = (
+    argv = (
         "sweep", "--methods", "recmorph", "zero-action", "--suites", "unimal", "--tasks", "ft",
         *SMOKE, "--seeds", 1, "--jobs", 1, "--reuse",
     )  # fmt: skip
-    err = desk.here(*words, tmp_path, code=2).err
+    err = desk.here(*argv, tmp_path, code=2).err
     assert f"{tmp_path} is no leaderboard" in err
     folder = tmp_path / "sweep"
-    desk.here(*words, desk.board, "--out", folder)
+    desk.here(*argv, desk.board, "--out", folder)
     records = {path.parent.name: read_record(path) for path in folder.glob("*/record.json")}
     assert records["recmorph"] == read_board(desk.board).records[0].record
     assert records["zero-action"].method == "zero-action"
@@ -225,13 +225,13 @@ def test_only_what_the_rank_depends_on(desk):
     assert [(part.split, part.mode) for part in parts] == MODES[1:]
 
 
-@pytest.mark.parametrize("words", [("--all",), ("--all", "--ranked-only")])
-def test_a_raised_return_is_found_and_named(desk, words):
+@pytest.mark.parametrize("argv", [("--all",), ("--all", "--ranked-only")])
+def test_a_raised_return_is_found_and_named(desk, argv):
     honest = read_record(desk.run / "record.json")
     forged = _raised(honest, 0.05, splits=("test",))
     desk.reseal(forged)
     desk("add", desk.run)
-    out = desk.verify(*words, code=1)
+    out = desk.verify(*argv, code=1)
     name = read_ledger(desk.board / LEDGER_NAME).entries[1].path
     assert out.startswith(f"FAILED  {name}: 2 of 2 episodes of test, deterministic differ; the fi")
     old, new = (

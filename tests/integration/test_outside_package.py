@@ -29,12 +29,12 @@ class Stranger:
             **({"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {}),
         }
 
-    def __call__(self, *words: str) -> str:
-        return self.python("-m", "gmc_bench.cli.main", *words)
+    def __call__(self, *argv: str) -> str:
+        return self.python("-m", "gmc_bench.cli.main", *argv)
 
-    def python(self, *words: str) -> str:
+    def python(self, *argv: str) -> str:
         done = subprocess.run(
-            [self._python, *words],
+            [self._python, *argv],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,
@@ -44,15 +44,15 @@ class Stranger:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def json(self, *words: str):
-        return json.loads(self(*words, "--json"))
+    def json(self, *argv: str):
+        return json.loads(self(*argv, "--json"))
 
     def listed(self, *lists: tuple[str, ...]) -> list:
         """Return what `gmc-bench list WORDS --json` prints, for each of several lists."""
         code = (
             "import json, sys; from gmc_bench.cli.main import main\n"
-            "for words in json.loads(sys.argv[1]):\n"
-            "    assert main(['list', *words, '--json']) == 0\n"
+            "for argv in json.loads(sys.argv[1]):\n"
+            "    assert main(['list', *argv, '--json']) == 0\n"
             "    print('end of list')"
         )
         found = self.python("-c", code, json.dumps(lists)).split("end of list\n")
@@ -73,10 +73,10 @@ def offers(gmc: Stranger) -> None:
     assert [row["status"] for row in rows] == ["installed", "robot"]
 
 
-def run(gmc: Stranger, method: str, *words: str):
+def run(gmc: Stranger, method: str, *argv: str):
     """Make a smoke run and return its record."""
-    out = Path("runs") / "-".join([method, *words]).replace("--", "")
-    gmc(*RUN, "--method", method, "--out", str(out), *words)
+    out = Path("runs") / "-".join([method, *argv]).replace("--", "")
+    gmc(*RUN, "--method", method, "--out", str(out), *argv)
     return json.loads((gmc.folder / out / "record.json").read_text(encoding="utf-8"))
 
 

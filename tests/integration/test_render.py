@@ -44,8 +44,8 @@ def test_the_recorded_episode_is_shown(here, finished_run, tmp_path, body, split
 def test_another_mode_and_a_part_are_shown_without_a_record(here, finished_run, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(finished_run.path, run)
-    words = ("--body", "chain-3", "--split", "train", "--mode", "stochastic", "--fps", "5")
-    done = here("render", run, *words, "--size", "64x64", "--seconds", "0.2")
+    argv = ("--body", "chain-3", "--split", "train", "--mode", "stochastic", "--fps", "5")
+    done = here("render", run, *argv, "--size", "64x64", "--seconds", "0.2")
     assert "chain-3, train, stochastic #1: 10 steps" in done.out
     assert "goes on after the part that is shown" in done.err
     assert "to the last bit" not in done.out
@@ -54,36 +54,36 @@ def test_another_mode_and_a_part_are_shown_without_a_record(here, finished_run, 
 
 @pytest.mark.usefixtures("drawing")
 def test_bodies_of_a_set_are_drawn_once(here, tmp_path):
-    words = ("render", "--stills", "tiny", "--size", "64x64", "--out", tmp_path)
-    assert "3 drawn, 1 kept" in here(*words).out  # one body is in both splits
-    assert "0 drawn, 2 kept" in here(*words, "--split", "test").out
+    argv = ("render", "--stills", "tiny", "--size", "64x64", "--out", tmp_path)
+    assert "3 drawn, 1 kept" in here(*argv).out  # one body is in both splits
+    assert "0 drawn, 2 kept" in here(*argv, "--split", "test").out
     assert (tmp_path / "contact_sheet.png").is_file()
 
 
 @pytest.mark.usefixtures("drawing")
 def test_a_body_is_drawn_at_the_start_of_a_task(here, tmp_path):
-    words = ("--stills", "tiny", "--task", "unimal-vt", "--body", "biped", "--size", "64x64")
-    done = here("render", *words, "--seed", "4")
+    argv = ("--stills", "tiny", "--task", "unimal-vt", "--body", "biped", "--size", "64x64")
+    done = here("render", *argv, "--seed", "4")
     assert "1 drawn, 0 kept" in done.out
     folder = Path("media", "tiny", "unimal-vt-v1")
     (picture,) = folder.glob("*_unimal-vt-v1_4.png")
     assert picture.stat().st_size > 500
-    assert "did you mean 'biped'?" in here("render", *words[:4], "--body", "bipod", code=2).err
+    assert "did you mean 'biped'?" in here("render", *argv[:4], "--body", "bipod", code=2).err
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("task", ["incline", "exploration", "obstacles", "vt"])
 def test_the_recorded_episode_is_shown_on_every_task(gmc, here, tmp_path, task):
-    words = ("--task", f"unimal-{task}", "--env-steps", "256", "--out", tmp_path / "run")
-    gmc("run", *gmc.small, *words)
+    argv = ("--task", f"unimal-{task}", "--env-steps", "256", "--out", tmp_path / "run")
+    gmc("run", *gmc.small, *argv)
     size = ("--size", "64x64", "--fps", "2")
     done = here("render", tmp_path / "run", "--body", "biped", *size)
     assert "this is the recorded episode, to the last bit" in done.out
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("argv", "complaint"),
     [
         ((), "expected RUN_DIR or --stills SET, got neither"),
         (("RUN", "--stills", "tiny"), "expected RUN_DIR or --stills SET, got both"),
@@ -109,9 +109,9 @@ def test_the_recorded_episode_is_shown_on_every_task(gmc, here, tmp_path, task):
         (("--stills", "tiny", "--colour"), "unknown option '--colour'"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(here, finished_run, words, complaint):
-    words = [finished_run.path if word == "RUN" else word for word in words]
-    done = here("render", *words, code=2)
+def test_bad_input_is_refused_in_one_sentence(here, finished_run, argv, complaint):
+    argv = [finished_run.path if word == "RUN" else word for word in argv]
+    done = here("render", *argv, code=2)
     assert complaint in done.err
     assert done.err.count("\n") == 1
     assert done.out == ""
@@ -119,7 +119,7 @@ def test_bad_input_is_refused_in_one_sentence(here, finished_run, words, complai
 
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("argv", "complaint"),
     [
         (("--body", "bipod"), "did you mean 'biped'?"),
         (("--body", "biped", "--split", "train"), "the train bodies of tiny have none named"),
@@ -127,8 +127,8 @@ def test_bad_input_is_refused_in_one_sentence(here, finished_run, words, complai
         (("--body", "biped", "--episode", "2"), "give a number from 1 to 1"),
     ],
 )
-def test_an_episode_that_does_not_exist_is_refused(here, finished_run, words, complaint):
-    done = here("render", finished_run.path, *words, code=2)
+def test_an_episode_that_does_not_exist_is_refused(here, finished_run, argv, complaint):
+    done = here("render", finished_run.path, *argv, code=2)
     assert complaint in done.err
     assert done.out == ""
 
@@ -170,8 +170,8 @@ def test_a_return_that_differs_from_the_record_is_said(here, finished_run, tmp_p
     episode = first.episodes[0].model_copy(update={"episode_return": 123.25})
     changed = first.model_copy(update={"episodes": (episode, *first.episodes[1:])})
     write_record(run / "record.json", record.model_copy(update={"returns": (changed, *others)}))
-    words = ("--body", first.body, "--split", first.split, "--size", "64x64", "--fps", "2")
-    done = here("render", run, *words, "--out", tmp_path / "a.mp4")
+    argv = ("--body", first.body, "--split", first.split, "--size", "64x64", "--fps", "2")
+    done = here("render", run, *argv, "--out", tmp_path / "a.mp4")
     assert "warning: the record has" in done.err
     assert "123.25" in done.err
     assert "to the last bit" not in done.out
@@ -179,8 +179,8 @@ def test_a_return_that_differs_from_the_record_is_said(here, finished_run, tmp_p
 
 def test_a_machine_that_cannot_draw_says_so_first(here, finished_run, monkeypatch, tmp_path):
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
-    for words in ((finished_run.path, "--body", "biped"), ("--stills", "tiny", "--out", tmp_path)):
-        done = here("render", *words, code=2)
+    for argv in ((finished_run.path, "--body", "biped"), ("--stills", "tiny", "--out", tmp_path)):
+        done = here("render", *argv, code=2)
         assert "MUJOCO_GL is 'vulkan', expected one of osmesa, egl, glfw" in done.err
 
 

@@ -97,8 +97,8 @@ def test_ordering_trains_each_order(here, tmp_path):
 
 
 def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path):
-    words = ("--method", "recmorph", "nervenet", "--counts", 1, 2, "--seeds", 1, 2)
-    out = here("study", "bodies", *words, *TINY, "--out", tmp_path / "s").out
+    argv = ("--method", "recmorph", "nervenet", "--counts", 1, 2, "--seeds", 1, 2)
+    out = here("study", "bodies", *argv, *TINY, "--out", tmp_path / "s").out
     assert "Generalisation and the number of train bodies" in out
     rows = rows_of(tmp_path / "s")
     assert [(row["Method"], row["Runs"]) for row in rows] == [("recmorph", "4"), ("nervenet", "4")]
@@ -233,7 +233,7 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         (("componnets",), "unknown study 'componnets'; did you mean 'components'?"),
         (("components", "--method", "swat"), "is about recmorph, got --method 'swat'"),
@@ -247,7 +247,7 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(
         (("gait", "--body", "nobody"), "have none named 'nobody'"),
     ],
 )
-def test_bad_input(here, tmp_path, words, reason):
-    options = () if "--resume" in words else (*TINY, "--out", tmp_path / "s")
-    found = here("study", *words, *options, code=2)
+def test_bad_input(here, tmp_path, argv, reason):
+    options = () if "--resume" in argv else (*TINY, "--out", tmp_path / "s")
+    found = here("study", *argv, *options, code=2)
     assert reason in found.err.splitlines()[-1]

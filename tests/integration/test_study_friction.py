@@ -112,7 +112,7 @@ def test_robots_of_a_missing_package_are_refused_before_anything_is_trained(here
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         (
             ("friction", "--suite", "unimal"),
@@ -128,7 +128,7 @@ def test_robots_of_a_missing_package_are_refused_before_anything_is_trained(here
         (("friction", "--method", "recmorph", "swatt"), "unknown method 'swatt'"),
     ],
 )
-def test_bad_input(here, tmp_path, words, reason):
-    options = () if words[0].startswith("-") else (*TINY, "--out", tmp_path / "s")
-    found = here("study", *words, *options, code=2)
+def test_bad_input(here, tmp_path, argv, reason):
+    options = () if argv[0].startswith("-") else (*TINY, "--out", tmp_path / "s")
+    found = here("study", *argv, *options, code=2)
     assert reason in found.err.splitlines()[-1]

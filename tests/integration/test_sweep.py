@@ -119,7 +119,7 @@ def test_a_cell_stops_at_a_checkpoint_and_ends_in_the_same_bits(
 
 def test_what_does_not_fit_is_one_sentence(here, tmp_path):
     few = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--out", tmp_path)
-    for words, reason in (
+    for argv, reason in (
         ((), "a sweep needs methods, got none; give at least one"),
         (("--suites", "unimal"), "a sweep needs methods, got none; give at least one"),
         ((*few, "--launcher", "moon"), "unknown launcher 'moon'"),
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_one_sentence(here, tmp_path):
         (("--resume", tmp_path, "--config", "a.yaml"), "of the launch only, got 'config'"),
         (("--resume", tmp_path, "--out", "other"), "of the launch only, got 'out'"),
     ):
-        captured = here("sweep", *words, code=2)
+        captured = here("sweep", *argv, code=2)
         assert reason in captured.err
         assert captured.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
@@ -286,10 +286,10 @@ def test_a_cell_that_fails_says_why_and_is_retried_unless_that_is_in_vain(gmc, t
     unlucky = example.replace("SPEC = MethodSpec(", UNLUCKY)
     method.write_text(unlucky.replace("builder=MyNetwork", "builder=Unlucky"))
     path = tmp_path / "sweep"
-    words = ("--suites", "unimal", "--tasks", "ft", "--seeds", 1, 2, "--protocol", "smoke",
+    argv = ("--suites", "unimal", "--tasks", "ft", "--seeds", 1, 2, "--protocol", "smoke",
              "--bodies", "tiny", "--env-steps", 256, "--num-envs", 4, "--rollout-length", 32,
              "--ppo.batch-size", 64, "--jobs", 1, "--launch.nice", 0, "--retries", 0)  # fmt: skip
-    out = gmc("sweep", "--methods", f"{method}:SPEC", *words, "--out", path, code=1).stdout
+    out = gmc("sweep", "--methods", f"{method}:SPEC", *argv, "--out", path, code=1).stdout
     assert "2 runs: 1 finished, 1 failed" in out
     assert "failed: seed1: its process was ended by signal 9 (SIGKILL)" in out
     (tmp_path / "failed").unlink()

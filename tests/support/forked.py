@@ -26,15 +26,15 @@ class Forked:
     """A running `gmc-bench`, with the part of `subprocess.Popen` that tests need.
 
     Args:
-        words: its arguments.
+        argv: its arguments.
         cwd: its folder.
         env: its environment.
     """
 
-    def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
         readers, writers = zip(*(CONTEXT.Pipe(duplex=False) for _ in range(2)), strict=True)
         self._process = CONTEXT.Process(
-            target=_run, args=(list(words), str(cwd), dict(env), *writers)
+            target=_run, args=(list(argv), str(cwd), dict(env), *writers)
         )
         self._process.start()
         for writer in writers:
@@ -87,7 +87,7 @@ def _read(reader: Connection) -> str:
         return file.read()
 
 
-def _run(words: list[str], cwd: str, env: dict[str, str], out: Connection, err: Connection) -> None:
+def _run(argv: list[str], cwd: str, env: dict[str, str], out: Connection, err: Connection) -> None:
     # A shell that runs tests in the background lets them ignore interruptions.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
@@ -96,5 +96,5 @@ def _run(words: list[str], cwd: str, env: dict[str, str], out: Connection, err: 
     with out, err:
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
-    sys.argv[1:] = words
-    sys.exit(main(words))
+    sys.argv[1:] = argv
+    sys.exit(main(argv))

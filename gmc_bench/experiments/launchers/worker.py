@@ -15,9 +15,9 @@ from gmc_bench.experiments.cell import FAILED, HELD, Stop, run_cell
 from gmc_bench.experiments.lease import FolderInUseError, LeaseLostError
 
 
-def main(words: list[str]) -> int:
+def main(argv: list[str]) -> int:
     """Run the cell; return its exit code."""
-    folder, name, nice = words
+    folder, name, nice = argv
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     stop = Stop(watched=sys.stdin.fileno())  # before anything slow, so that signals are kept
     with contextlib.suppress(OSError):

@@ -9,12 +9,12 @@ def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
     from gmc_bench.cli.main import main
 
     monkeypatch.chdir(tmp_path)
-    words = (
+    argv = (
         "run --method recmorph --suite unimal --task ft --protocol smoke --seed 1 --threads 1 "
         "--morphologies gmc-unimal-mini:3 --env-steps 1024 --model.width 8 --model.hidden 8 "
         "--out run"
     )
-    assert main(words.split()) == 0
+    assert main(argv.split()) == 0
     record = read_record(tmp_path / "run" / "record.json")
     (gain,) = learning.gains(record, tmp_path / "run")
     assert gain.mode == "deterministic"

@@ -19,9 +19,9 @@ def gmc(capfd):
     threads = torch.get_num_threads()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
-    def run(*words):
+    def run(*argv):
         capfd.readouterr()
-        code = main([str(word) for word in words])
+        code = main([str(word) for word in argv])
         captured = capfd.readouterr()
         return code, captured.out, captured.err
 

@@ -84,15 +84,15 @@ def test_json_has_every_result(gmc):
 
 
 def test_the_backend_is_handed_on(gmc):
-    words = ("--preset", "lite", "--backend", "aot_eager", "--json")
-    code, out, _ = gmc("check-method", "methods.py:SPEC", *words)
+    argv = ("--preset", "lite", "--backend", "aot_eager", "--json")
+    code, out, _ = gmc("check-method", "methods.py:SPEC", *argv)
     (last,) = (r for r in json.loads(out)["presets"]["lite"] if r["name"] == "torch.compile")
     assert code == 0
     assert last["detail"].startswith("aot_eager; ")
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("argv", "sentence"),
     [
         (["recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
         (["methods.py:SPEC", "--preset", "light"], "no preset 'light'; did you mean 'lite'?"),
@@ -103,8 +103,8 @@ def test_the_backend_is_handed_on(gmc):
         ([], "METHOD"),
     ],
 )
-def test_bad_input_gives_one_sentence(gmc, words, sentence):
-    code, out, err = gmc("check-method", *words)
+def test_bad_input_gives_one_sentence(gmc, argv, sentence):
+    code, out, err = gmc("check-method", *argv)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1

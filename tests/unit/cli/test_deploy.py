@@ -152,8 +152,8 @@ def test_what_is_refused(gmc, run_dir, tmp_path):
     )
     shutil.copytree(run_dir, tmp_path / "copy")
     (tmp_path / "copy" / "policy.safetensors").unlink()
-    for words in (("export", "copy"), ("deploy", "copy"), ("watch", "copy")):
-        code, _, err = gmc(*words)
+    for argv in (("export", "copy"), ("deploy", "copy"), ("watch", "copy")):
+        code, _, err = gmc(*argv)
         assert code == 2
         assert "delete record.json, then finish the run with: gmc-bench run --resume copy" in err
 
@@ -170,14 +170,14 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_long_part(
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "deploy.json").write_text("mine")
-    for words, reason in (
+    for argv, reason in (
         (("export", run_dir, "--out", "file/bar.onnx"), "cannot create file: File exists; choose"),
         (("export", run_dir, "--out", "file/a/b.onnx"), "cannot create file/a: Not a directory"),
         (("deploy", run_dir, "--out", "file/a"), "cannot create file/a: Not a directory; choose"),
         (("deploy", run_dir, "--out", "file"), "file is a file; choose another folder for --out"),
         (("deploy", run_dir, "--out", "full"), "is not empty; choose another --out\n"),
     ):
-        code, _, err = gmc(*words)
+        code, _, err = gmc(*argv)
         assert code == 2, err
         assert reason in err
         assert err.count("\n") == 1

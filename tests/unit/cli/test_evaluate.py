@@ -121,8 +121,8 @@ def test_the_untrained_policy_is_the_one_training_started_from(run, gmc):
     assert before["weights_digest"] is None
     assert before["returns"] != document(gmc, "--split", "train")["returns"]
     options = ("--method", "recmorph", "--model.width", "16", "--model.hidden", "16")
-    words = [*RUN[:-2], *options, "--ppo.lr", "1e-30", "--out", "idle"]
-    code, _, err = gmc(*words)
+    argv = [*RUN[:-2], *options, "--ppo.lr", "1e-30", "--out", "idle"]
+    code, _, err = gmc(*argv)
     assert code == 0, err
     code, out, _ = gmc("evaluate", "idle", "--untrained", "--split", "train", "--json")
     assert code == 0

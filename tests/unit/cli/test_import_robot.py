@@ -15,8 +15,8 @@ def home(monkeypatch, tmp_path):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path / "data"))
 
 
-def _import(*words):
-    return main(["morphologies", "import", *map(str, words), "--seconds", "0.1"])
+def _import(*argv):
+    return main(["morphologies", "import", *map(str, argv), "--seconds", "0.1"])
 
 
 def test_a_file_is_kept_under_its_own_name_or_another(capsys):
@@ -78,7 +78,7 @@ def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         (["nothing.xml"], "there is no file or folder nothing.xml"),
         (["a", "b", "c"], "expected the name of a set and one path"),
@@ -101,8 +101,8 @@ def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
         ([ASSETS / "hopper.xml", "--seconds", "900"], "must be 0 to 60 seconds, got '900'"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(capsys, words, reason):
-    command = ["morphologies", "import", *map(str, words)]
+def test_mistakes_are_told_in_one_sentence(capsys, argv, reason):
+    command = ["morphologies", "import", *map(str, argv)]
     assert main(command) == 2
     error = capsys.readouterr().err
     assert reason in error

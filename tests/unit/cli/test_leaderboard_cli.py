@@ -113,9 +113,9 @@ def _contents(folder: Path) -> dict[str, bytes]:
 def refused(gmc, tmp_path):
     """Run a command that must end with code 2, one sentence, and every file as it was."""
 
-    def run(*words: object) -> str:
+    def run(*argv: object) -> str:
         before = _contents(tmp_path)
-        code, out, err = gmc("leaderboard", *words)
+        code, out, err = gmc("leaderboard", *argv)
         assert (code, out) == (2, "")
         assert err.startswith("gmc-bench: ")
         assert err.count("\n") == 1
@@ -150,8 +150,8 @@ def test_add_writes_record_weights_and_lines(gmc, refused, tmp_path, tiny_set):
         "verify", "00000000"
     )
     ledger.write_bytes(ledger.read_bytes().replace(b'"number":1', b'"number":2'))
-    for words in (("verify", run_dir), ("verify", "--all"), ("check", "--records", "leaderboards")):
-        assert "line 1 of the ledger leaderboards/ledger.jsonl" in refused(*words)
+    for argv in (("verify", run_dir), ("verify", "--all"), ("check", "--records", "leaderboards")):
+        assert "line 1 of the ledger leaderboards/ledger.jsonl" in refused(*argv)
 
 
 def test_add_takes_seeds_in_order(gmc, refused, tmp_path, tiny_set):
@@ -223,8 +223,8 @@ def test_add_refuses_a_method_that_is_not_installed(refused, tmp_path, tiny_set)
 @pytest.mark.parametrize("protocol", ["smoke", "lite", "paper"])
 @pytest.mark.parametrize("method", METHODS.names())
 def test_what_an_official_run_is_agrees_with_what_run_plans(gmc, tiny_set, method, protocol):
-    words = ("--suite", "unimal", "--task", "ft", "--morphologies", "tiny", "--protocol", protocol)
-    code, out, err = gmc("run", "--method", method, *words, "--dry-run")
+    argv = ("--suite", "unimal", "--task", "ft", "--morphologies", "tiny", "--protocol", protocol)
+    code, out, err = gmc("run", "--method", method, *argv, "--dry-run")
     assert code == 0, err
     planned = run_config_of(yaml.safe_load(out), "the plan")
     assert planned.unofficial_reasons == ()
@@ -271,9 +271,9 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "reason"), WORDS, ids=[" ".join(case[0]) for case in WORDS])
-def test_bad_input(refused, run_dir, words, reason):
-    assert reason in refused(*words)
+@pytest.mark.parametrize(("argv", "reason"), WORDS, ids=[" ".join(case[0]) for case in WORDS])
+def test_bad_input(refused, run_dir, argv, reason):
+    assert reason in refused(*argv)
 
 
 def test_weights_that_are_not_there(refused, run_dir, tiny_set):
@@ -477,24 +477,24 @@ def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
     assert gmc("leaderboard", "add", run)[0] == 0
     before = Path("leaderboards", LEDGER_NAME).read_bytes()
     assert gmc("leaderboard", "build", "--records", "leaderboards", "--out", "leaderboards")[0] == 0
-    words = ("leaderboard", "check", "--records", "leaderboards", "--out", "leaderboards")
-    code, out, err = gmc(*words)
+    argv = ("leaderboard", "check", "--records", "leaderboards", "--out", "leaderboards")
+    code, out, err = gmc(*argv)
     assert (code, out, err) == (0, "", "")
     assert Path("leaderboards", LEDGER_NAME).read_bytes() == before
 
     record = Path("leaderboards", read_ledger(Path("leaderboards", LEDGER_NAME)).entries[1].path)
     _ask_for(public, required_from=2)
-    assert "is not signed; leaderboards/signers.yaml asks for" in gmc(*words)[1]
+    assert "is not signed; leaderboards/signers.yaml asks for" in gmc(*argv)[1]
     assert gmc("leaderboard", "sign", record, "--key", path)[0] == 0
     assert "is signed already" in gmc("leaderboard", "sign", record, "--key", path)[2]
     gmc("leaderboard", "build", "--records", "leaderboards", "--out", "leaderboards")
-    assert gmc(*words)[0] == 0
+    assert gmc(*argv)[0] == 0
     _ask_for(public, until={"jane": 2})  # given up after the record, which is in the second line
-    assert gmc(*words)[0] == 0
+    assert gmc(*argv)[0] == 0
     _ask_for(public, until={"jane": 1})
-    assert gmc(*words)[0] == 1
+    assert gmc(*argv)[0] == 1
     _ask_for("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3")
-    code, out, _ = gmc(*words)
+    code, out, _ = gmc(*argv)
     assert code == 1
     assert out.startswith("FAILED  leaderboards/results/")
     assert gmc("leaderboard", "verify", record)[1].splitlines()[0] == out.strip()
@@ -589,8 +589,8 @@ def test_a_kept_evaluation_is_verified_by_scoring_again(gmc, refused, tmp_path, 
     (path,) = Path("leaderboards/evaluations").iterdir()
     assert out == f"added  {path}\n"
     assert path.name.endswith("_tiny+damping-v1-test-dropout.json")
-    for words in (("--ranked-only",), ("--runs", "runs/one")):
-        assert f"{words[0]} is for records, got it for a kept" in refused("verify", path, *words)
+    for argv in (("--ranked-only",), ("--runs", "runs/one")):
+        assert f"{argv[0]} is for records, got it for a kept" in refused("verify", path, *argv)
     code, out, _ = gmc("leaderboard", "verify", path)
     kept = read_evaluation(path)
     assert (code, out) == (0, f"verified  {path}: the same score, {kept.score:,.2f}\n")

@@ -164,11 +164,11 @@ def test_help_of_run_lists_the_settings_of_method_and_protocol(gmc, capfd):
     assert "--model.num-blocks" in out
 
 
-def _help(gmc, capfd, *words):
+def _help(gmc, capfd, *argv):
     """Return exit code and output, whether the verb or argparse shows the help."""
     capfd.readouterr()
     try:
-        code, out, _ = gmc(*words, "--help")
+        code, out, _ = gmc(*argv, "--help")
     except SystemExit as end:
         return end.code, capfd.readouterr().out
     return code, out

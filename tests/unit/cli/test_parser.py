@@ -50,8 +50,8 @@ def test_every_setting_is_an_option_with_its_help_and_default(parser):
 
 
 def test_only_what_was_given_is_returned_and_prefixes_are_kept_apart(parser):
-    words = ["--ppo.learning-rate", "1", "--model.learning-rate=-2", "--num-envs", "8"]
-    arguments = parser.parse_args(words)
+    argv = ["--ppo.learning-rate", "1", "--model.learning-rate=-2", "--num-envs", "8"]
+    arguments = parser.parse_args(argv)
     assert settings_given(arguments, "model.") == {"learning_rate": "-2"}
     given = settings_given(arguments, "")
     assert given == {

@@ -51,8 +51,8 @@ GREEDY = MethodSpec(
 def resolve(gmc):
     """Return the settings that `--dry-run` prints, and stderr."""
 
-    def run(*words, base=RUN):
-        code, out, err = gmc(*base, "--morphologies", "tiny", "--dry-run", *words)
+    def run(*argv, base=RUN):
+        code, out, err = gmc(*base, "--morphologies", "tiny", "--dry-run", *argv)
         assert code == 0, err
         return yaml.safe_load(out), err
 
@@ -159,10 +159,10 @@ def test_a_method_may_not_bring_along_other_rules(gmc, tmp_path):
 )
 def test_a_dry_run_checks_what_a_run_checks(gmc, tmp_path, name, sentence, tasks):
     (tmp_path / "mine.py").write_text(METHOD)
-    words = (*RUN[:2], name, "--suite", "unimal", "--protocol", "smoke", "--task", *tasks)
+    argv = (*RUN[:2], name, "--suite", "unimal", "--protocol", "smoke", "--task", *tasks)
     sentences = set()
     for more in ((), ("--dry-run",)):
-        code, out, err = gmc(*words, "--morphologies", "tiny", "--out", "run", *more)
+        code, out, err = gmc(*argv, "--morphologies", "tiny", "--out", "run", *more)
         assert (code, out) == (2, "")
         assert sentence in err
         sentences.add(err)

@@ -33,8 +33,8 @@ def test_a_dry_run_shows_the_plan_and_all_settings(gmc, tmp_path):
 
 
 def test_a_sweep_takes_the_processes_of_each_run(gmc):
-    words = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--tasks", "ft")
-    code, out, _ = gmc("sweep", *words, "--processes", 2, "--dry-run")
+    argv = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--tasks", "ft")
+    code, out, _ = gmc("sweep", *argv, "--processes", 2, "--dry-run")
     assert (code, out.count("unimal-v1")) == (0, 1)
 
 

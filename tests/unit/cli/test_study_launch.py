@@ -48,7 +48,7 @@ def driven(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "threads"),
+    ("argv", "options", "threads"),
     [
         ((), {}, available_threads()),
         (("--jobs", 2), {"launcher": "local", "retries": 1, "jobs": 2}, 1),
@@ -60,15 +60,15 @@ def driven(monkeypatch):
         ),
     ],
 )
-def test_a_study_takes_the_options_of_a_sweeps_launch(gmc, asked, words, options, threads):
-    assert "nothing is run" in gmc(*STUDY, *words)[2]
+def test_a_study_takes_the_options_of_a_sweeps_launch(gmc, asked, argv, options, threads):
+    assert "nothing is run" in gmc(*STUDY, *argv)[2]
     ((study, found),) = asked
     assert found == options
     assert {run.threads for run in study.sweep.runs.values()} == {threads}
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         ((*STUDY, "--launcher", "moon"), "unknown launcher 'moon'"),
         ((*STUDY, "--launch.partition", "a"), "the launcher 'local' has no option 'partition'"),
@@ -87,8 +87,8 @@ def test_a_study_takes_the_options_of_a_sweeps_launch(gmc, asked, words, options
         (("study", "--resume", "s", "--launch.nice", 0), "s is not a study folder"),
     ],
 )
-def test_a_launch_that_does_not_fit_is_refused_in_one_sentence(gmc, tmp_path, words, reason):
-    code, out, err = gmc(*words)
+def test_a_launch_that_does_not_fit_is_refused_in_one_sentence(gmc, tmp_path, argv, reason):
+    code, out, err = gmc(*argv)
     assert (code, out) == (2, "")
     assert reason in err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []

@@ -39,7 +39,7 @@ def rows(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "tokens"),
+    ("argv", "tokens"),
     [
         (["8..64"], [8, 16, 32, 64]),
         (["6..20"], [6, 8, 16, 20]),
@@ -47,8 +47,8 @@ def rows(folder):
         (["7..7"], [7]),
     ],
 )
-def test_sizes_are_numbers_or_ranges(words, tokens):
-    assert work.ScalingRequest.make(["recmorph"], tokens=words).tokens == tokens
+def test_sizes_are_numbers_or_ranges(argv, tokens):
+    assert work.ScalingRequest.make(["recmorph"], tokens=argv).tokens == tokens
 
 
 def test_bodies_go_up_in_steps_of_three():
@@ -57,7 +57,7 @@ def test_bodies_go_up_in_steps_of_three():
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("argv", "message"),
     [
         (["--tokens", "0"], "must be at least 1"),
         (["--tokens", "64..8"], "the smaller number first, got '64..8'"),
@@ -72,8 +72,8 @@ def test_bodies_go_up_in_steps_of_three():
         (["--protocol", "short"], "short"),
     ],
 )
-def test_bad_options_are_refused_in_one_sentence(gmc, words, message):
-    code, out, err = gmc("study", "scaling", *words)
+def test_bad_options_are_refused_in_one_sentence(gmc, argv, message):
+    code, out, err = gmc("study", "scaling", *argv)
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
@@ -130,11 +130,11 @@ def test_what_is_refused_has_no_number_and_nothing_larger_is_tried(gmc, measured
 
 
 def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_path):
-    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
+    argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
     states = []
     for commit, dirty in (("a", False), ("a", False), ("b", False), ("b", False)):
         monkeypatch.setattr(work, "checkout", lambda state=(commit, dirty): GitState(*state))
-        assert gmc(*words, 4, 9, 12, 15)[0] == 0
+        assert gmc(*argv, 4, 9, 12, 15)[0] == 0
         content, _ = read_sealed(tmp_path / "s" / "study.json")
         states.append((content["git_commit"], content["git_dirty"]))
     assert states == [("a", False), ("a", False), ("b", True), ("b", True)]
@@ -143,14 +143,14 @@ def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_
 
 
 def test_a_finished_cell_is_not_measured_again(gmc, measured, tmp_path):
-    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
-    gmc(*words, 2, 8, 32)
+    argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
+    gmc(*argv, 2, 8, 32)
     first = list(measured)
-    for again in ((*words, 2, 8, 32), ("study", "--resume", tmp_path / "s")):
+    for again in ((*argv, 2, 8, 32), ("study", "--resume", tmp_path / "s")):
         measured.clear()
         assert gmc(*again)[0] == 0
         assert measured == []
-    gmc(*words, 2, 4, 8, 16, 32, 64)
+    gmc(*argv, 2, 4, 8, 16, 32, 64)
     # 32 was refused, so that 64 is; 16 has to be tried, and is refused on its own.
     assert [place for place in measured if place[0] == "act-memory"] == [
         ("act-memory", 4), ("act-memory", 16),
@@ -159,20 +159,20 @@ def test_a_finished_cell_is_not_measured_again(gmc, measured, tmp_path):
 
 
 def test_a_cell_of_another_version_of_the_method_is_measured_again(gmc, measured, tmp_path):
-    words = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens", 2)
-    gmc(*words)
+    argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens", 2)
+    gmc(*argv)
     path = tmp_path / "s" / "cells" / "act-memory_recmorph_2.json"
     content, _ = read_sealed(path)
     path.write_bytes(sealed({**content, "version": content["version"] + 1}))
     measured.clear()
-    gmc(*words)
+    gmc(*argv)
     assert measured == [("act-memory", 2)]
 
 
 def test_another_setting_wants_another_folder(gmc, measured, tmp_path):
-    words = ("--part", "memory", "--tokens", 2, "--out", tmp_path / "s")
-    assert gmc(*TINY, *words)[0] == 0
-    code, _, err = gmc(*TINY, *words, "--max-gib", 9)
+    argv = ("--part", "memory", "--tokens", 2, "--out", tmp_path / "s")
+    assert gmc(*TINY, *argv)[0] == 0
+    code, _, err = gmc(*TINY, *argv, "--max-gib", 9)
     assert code == 2
     assert "was measured with another --max-gib (4" in err
     path = tmp_path / "s" / "scaling.json"
@@ -180,7 +180,7 @@ def test_another_setting_wants_another_folder(gmc, measured, tmp_path):
     content.pop("digest")
     content["setting"]["versions"]["torch"] = "1.0"
     path.write_bytes(sealed(content))
-    code, _, err = gmc(*TINY, *words)
+    code, _, err = gmc(*TINY, *argv)
     assert code == 2
     assert "another versions" in err
 
@@ -196,8 +196,8 @@ def test_a_folder_with_something_else_is_left_alone(gmc, measured, tmp_path):
 @pytest.mark.slow
 def test_a_real_measurement_ends_up_in_the_tables(gmc, tmp_path):
     folder = tmp_path / "s"
-    words = ("--part", "memory", "--tokens", 4, 8, 16, 32, 64, 128, "--out", folder)
-    code, out, err = gmc(*TINY, *words)
+    argv = ("--part", "memory", "--tokens", 4, 8, 16, 32, 64, 128, "--out", folder)
+    code, out, err = gmc(*TINY, *argv)
     assert code == 0, err
     exponent = next(line for line in out.splitlines() if line.startswith("recmorph"))
     assert 0.9 < float(exponent.split()[1]) < 1.1
@@ -213,6 +213,6 @@ def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path):
         yield from ({"act_mib": 1.0, "train_mib": 1.0} for _ in items)
 
     monkeypatch.setattr(work, "measure_in_process", apart)
-    words = ("--part", "memory", "--tokens", 2, "--max-gib", 0.5, "--max-seconds", 7)
-    gmc(*TINY, *words, "--out", tmp_path / "s")
+    argv = ("--part", "memory", "--tokens", 2, "--max-gib", 0.5, "--max-seconds", 7)
+    gmc(*TINY, *argv, "--out", tmp_path / "s")
     assert seen == [Limits(2**29, 7.0)]

@@ -181,11 +181,11 @@ def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
 def test_options_win_over_a_file_however_it_spells_them(tmp_path):
     file = tmp_path / "table.yaml"
 
-    def grid(text, *words, **given):
+    def grid(text, *argv, **given):
         file.write_text(
             f"methods: recmorph\nsuites: unimal\ntasks: ft\nseeds: 1\nbodies: {BODIES}\n{text}"
         )
-        found = request_sweep({"protocol": ["smoke"], **given}, words, config=file).sweep.runs
+        found = request_sweep({"protocol": ["smoke"], **given}, argv, config=file).sweep.runs
         return [run.protocol.ppo.lr for run in found.values()]
 
     assert grid("settings: {ppo: {lr: 1}}", "--ppo.lr", "2") == [2]
@@ -223,8 +223,8 @@ def test_a_file_that_does_not_fit_is_refused_in_one_sentence(tmp_path, text, rea
 
 
 def test_options_with_several_values_vary():
-    words = ["--ppo.lr", "1", "2", "--env-steps=3"]
-    assert settings_of(words) == ({"env_steps": "3"}, {"ppo.lr": ["1", "2"]})
+    argv = ["--ppo.lr", "1", "2", "--env-steps=3"]
+    assert settings_of(argv) == ({"env_steps": "3"}, {"ppo.lr": ["1", "2"]})
     for wrong, reason in (
         (["x"], "unknown argument 'x'"),
         (["--a"], "--a needs a value"),
@@ -238,53 +238,53 @@ def test_options_with_several_values_vary():
 
 
 def take(group):
-    """Leave of an option with its words what a parser that knows two options leaves."""
+    """Leave of an option with its arguments what a parser that knows two options leaves."""
     option, equals, _ = group[0].partition("=")
     values = {"--jobs": 0 if equals else 1, "--untrained": 0}.get(option)
     return group if values is None else group[1 + values :]
 
 
 def test_what_a_command_does_not_know_is_left_with_its_values():
-    words = ["--ppo.lr", "1", "2", "--jobs", "3", "--untrained", "--env-steps=4"]
-    assert further_options(words, take) == ["--ppo.lr", "1", "2", "--env-steps=4"]
+    argv = ["--ppo.lr", "1", "2", "--jobs", "3", "--untrained", "--env-steps=4"]
+    assert further_options(argv, take) == ["--ppo.lr", "1", "2", "--env-steps=4"]
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("argv", "reason"),
     [
         ("--jobs 2 4", "--jobs takes one value, got also '4'; leave it out"),
         ("--jobs=2 4", "--jobs takes one value, got also '4'; leave it out"),
         ("--untrained 16", "--untrained takes no value, got also '16'; leave it out"),
     ],
 )
-def test_a_word_too_many_is_no_value_of_the_option_before(words, reason):
+def test_a_word_too_many_is_no_value_of_the_option_before(argv, reason):
     with pytest.raises(ConfigError, match=reason):
-        further_options(["--ppo.lr", "1", *words.split()], take)
+        further_options(["--ppo.lr", "1", *argv.split()], take)
 
 
 def test_beside_a_folder_to_go_on_in_stands_the_launch_alone():
     said = launch_alone({"launcher": "local", "retries": 2}, ["--launch.nice", "3"])
     assert said == {"launcher": "local", "retries": 2, "nice": "3"}
-    for given, words, named in (
+    for given, argv, named in (
         ({"jobs": 2, "tasks": ["ft"]}, ["--launch.nice", "3"], "'tasks'"),
         ({"jobs": 2}, ["--launch.nice", "3", "--ppo.lr", "1"], "'--ppo.lr'"),
     ):
         with pytest.raises(ConfigError, match=f"options of the launch only, got {named}; leave it"):
-            launch_alone(given, words)
+            launch_alone(given, argv)
 
 
 @pytest.mark.parametrize(
-    ("words", "extra"),
+    ("argv", "extra"),
     [
         (["nodelist=a,b"], ("nodelist=a,b",)),
         (["nodelist=a,b", "nice=5"], ("nodelist=a,b", "nice=5")),
         ([""], ()),
     ],
 )
-def test_an_option_of_a_launcher_may_have_several_values(words, extra):
+def test_an_option_of_a_launcher_may_have_several_values(argv, extra):
     given = {"methods": ["recmorph"], "suites": ["unimal"], "tasks": ["ft"], "launcher": "slurm"}
     fields = {**given, "bodies": [BODIES], "threads": 4096}  # of a machine that is not this one
-    sweep, found = request_sweep(fields, ["--launch.extra", *words])
+    sweep, found = request_sweep(fields, ["--launch.extra", *argv])
     assert {run.threads for run in sweep.runs.values()} == {4096}
     assert found.options["extra"] == extra
     assert Launch.from_dict(found.content()) == found

@@ -139,7 +139,7 @@ def ended(tmp_path):
     def start(**ends):
         found = {}
         for rank, (command, words) in enumerate(ends.values(), start=1):
-            launch._words(tmp_path, rank).write_text(words)
+            launch._output(tmp_path, rank).write_text(words)
             found[rank] = subprocess.Popen(["sh", "-c", command])
             found[rank].wait()
         return found

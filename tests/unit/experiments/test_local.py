@@ -16,14 +16,14 @@ def test_a_run_for_which_no_process_can_be_started_ends_the_sweep_with_a_sentenc
 def test_the_libraries_of_a_worker_have_the_threads_of_its_cell(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(
-        process.subprocess, "Popen", lambda words, **options: started.append((words, options))
+        process.subprocess, "Popen", lambda argv, **options: started.append((argv, options))
     )
     (tmp_path / ".states").mkdir()
     launcher = LAUNCHERS.get("local").make({"nice": 7})
     launcher.open(tmp_path)
     launcher.submit([Cell("a", 3)])
-    ((words, options),) = started
-    assert words[-3:] == [str(tmp_path), "a", "7"]
+    ((argv, options),) = started
+    assert argv[-3:] == [str(tmp_path), "a", "7"]
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
     assert {options["env"][name] for name in pools} == {"3"}
 

@@ -252,8 +252,8 @@ def test_a_thousand_bodies_descend_from_evolved_ones_and_are_no_others():
 def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
     monkeypatch.setattr(descendants, "_known", lambda descent: set())
-    words = ["morphologies", "generate", "kin", "--descend-from", "gmc-unimal-v2", "--seed", "21"]
-    assert main([*words, "--train", "2", "--test", "1"]) == 0
+    argv = ["morphologies", "generate", "kin", "--descend-from", "gmc-unimal-v2", "--seed", "21"]
+    assert main([*argv, "--train", "2", "--test", "1"]) == 0
     out = capsys.readouterr().out
     assert "descendants of train bodies of gmc-unimal-v2" in out.lower()
     made, pinned = load_set("kin"), RELEASED["gmc-unimal-1k-v1"]
@@ -261,12 +261,12 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
     assert [*made.split("train"), *made.split("test")] == grown
     assert f"candidates  {pinned.train_seeds[2]}\n" in out
     for other in ("--limbs 6-8", "--size 0.8-1.2", "--asymmetric", "--loops 1-1 --loop-share 0.5"):
-        assert main([*words, *other.split()]) == 2
+        assert main([*argv, *other.split()]) == 2
         assert "leave out all but --train, --test and --seed" in capsys.readouterr().err
-    assert main([*words[:3], "--descend-from", "gmc-unimal-v1"]) == 2
+    assert main([*argv[:3], "--descend-from", "gmc-unimal-v1"]) == 2
     assert "have no lineages to go on from" in capsys.readouterr().err
     for other in ("unimals_100", "gmc-unimal-v3", "nothing"):  # only evolved sets have descendants
-        assert main([*words[:3], "--descend-from", other]) == 2
+        assert main([*argv[:3], "--descend-from", other]) == 2
         error = capsys.readouterr().err
         assert "gmc-unimal-v2" in error
         assert not re.search("gmc-(unimal(-mini)?-v1|large|loops)", error)
