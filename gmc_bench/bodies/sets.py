@@ -183,10 +183,12 @@ def _varied(base: str, variation: str) -> MorphologySet:
     return build_variations(load_limb_bodies(base), variation)
 
 
-_SUBSET = re.compile(r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]+)(?:(?:@|from)(?P<start>[0-9]+))?")
+_SUBSET = re.compile(  # Python reads no endless numbers
+    r"(?P<set>.+)(?::|\.first)(?P<count>[0-9]{1,9})(?:(?:@|from)(?P<start>[0-9]{1,9}))?"
+)
 
 
-def _first_bodies(bodies: MorphologySet, count: int, start: int = 1) -> MorphologySet:
+def _first_bodies(bodies: MorphologySet, count: int, start: int) -> MorphologySet:
     train = bodies.split("train")
     if not (count >= 1 and start >= 1 and start + count - 1 <= len(train)):
         which = f"the first {count}" if start == 1 else f"{count} from number {start} on"

@@ -204,7 +204,9 @@ def plain_scalar(value: Any) -> Any:
 
 def _coerce_union(value: Any, hint: Any, where: str) -> Any:
     options = typing.get_args(hint)
-    if type(None) in options and (value is None or value in ("none", "null", "None")):
+    # Arrays have no truth value, so only text is compared with text.
+    named = isinstance(value, str) and value in ("none", "null", "None")
+    if type(None) in options and (value is None or named):
         return None
     for option in (option for option in options if option is not type(None)):
         try:
@@ -216,7 +218,8 @@ def _coerce_union(value: Any, hint: Any, where: str) -> Any:
 
 def _coerce_literal(value: Any, options: tuple[Any, ...], where: str) -> Any:
     for option in options:
-        if (type(value) is type(option) and value == option) or value == str(option):
+        named = isinstance(value, str) and value == str(option)
+        if named or (type(value) is type(option) and value == option):
             return option
     known = ", ".join(str(option) for option in options)
     raise ConfigError(f"{where!r} must be one of {known}, got {shown(value)}")

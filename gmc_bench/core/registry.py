@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 _PRINTED = 500
 """Letters that are logged of what a plug-in prints."""
-_VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d+)")
+_VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # Python reads no endless numbers
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
 

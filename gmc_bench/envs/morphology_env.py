@@ -93,7 +93,11 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))
         elif isinstance(chosen, str) and chosen in table.names:
             index = table.names.index(chosen)
-        elif isinstance(chosen, (int, np.integer)) and 0 <= chosen < len(table):
+        elif (
+            isinstance(chosen, (int, np.integer))
+            and not isinstance(chosen, bool)
+            and 0 <= chosen < len(table)
+        ):
             index = int(chosen)
         else:
             raise ConfigError(

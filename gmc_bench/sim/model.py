@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import mujoco
 import numpy as np
@@ -13,7 +13,7 @@ from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.compiler import compile_mjcf
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import IDENTITY, Morphology
-from gmc_bench.core.arguments import require_count, require_vector
+from gmc_bench.core.arguments import require_count, require_number, require_vector
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.core.types import UNIT_TOLERANCE, Quat, Vec3
@@ -36,6 +36,8 @@ class RoughGround:
     their heights drawn evenly."""
 
     def __post_init__(self) -> None:
+        require_number(self.share, "the share of rough ground")
+        require_number(self.height, "the height of rough ground")
         if not 0.0 <= self.share <= 1.0 or not self.height > 0.0:
             raise ConfigError(
                 f"rough ground needs a share in [0, 1] and a positive height, got {self.share} "
@@ -71,6 +73,12 @@ class Scene:
 
     def __post_init__(self) -> None:
         require_count(self.num_substeps, "num_substeps of a scene", "engine steps")
+        for name, kinds in (("terrain", get_args(Terrain)), ("rough", (RoughGround,))):
+            if not isinstance(getattr(self, name), (*kinds, type(None))):
+                raise ConfigError(
+                    f"the {name} of a scene must be {' or '.join(k.__name__ for k in kinds)} or "
+                    f"None, got {shown(getattr(self, name))}"
+                )
         for name in ("floor", "assets"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(

@@ -13,10 +13,11 @@ Source:
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_args
 
 import numpy as np
 
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.types import Array, BoolArray, IntArray
 from gmc_bench.tokens import traversal
 from gmc_bench.tokens.config import Order
@@ -124,7 +125,14 @@ def make_serialization(order: Order, table: MorphologyTable) -> Serialization:
         order: depth first, breadth first and random give every body one sequence; `siblings`
             gives it all those that training may use, the depth-first one first.
         table: the bodies.
+
+    Raises:
+        ConfigError: no such order.
     """
+    if order not in get_args(Order):
+        raise ConfigError(
+            f"unknown order of limbs {order!r}{did_you_mean(str(order), get_args(Order))}"
+        )
     trees = _trees(table)
     if order == "dfs":
         orders = [[traversal.depth_first(tree)] for tree in trees]

@@ -7,12 +7,13 @@ Source:
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from gmc_bench.bodies.body import Parts
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.integers import is_count
 from gmc_bench.core.types import IntArray
 
 Kind = Literal["dynamic", "context"]
@@ -114,19 +115,26 @@ class TokenSpec:
     observed: tuple[Observed, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_limbs < 1 or self.joints_per_limb < 1 or self.num_heights < 0:
+        sizes = (self.max_limbs, self.joints_per_limb, self.num_heights or 1)
+        if not all(map(is_count, sizes)):
             raise ConfigError(
                 f"a token layout needs at least one limb and one joint slot, and no negative "
-                f"number of heights, got {self.max_limbs}, {self.joints_per_limb} and "
-                f"{self.num_heights}"
+                f"number of heights, all of them integers, got {self.max_limbs!r}, "
+                f"{self.joints_per_limb!r} and {self.num_heights!r}"
             )
+        for name, known in (("parts", get_args(Parts)), ("tree", get_args(Tree))):
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"{name!r} of a token layout must be {' or '.join(known)}, got "
+                    f"{getattr(self, name)!r}"
+                )
         if self.loops and self.parts != "limbs":
             raise ConfigError(
                 f"closed loops are marked on limbs, but the tokens stand for {self.parts}; leave "
                 f"out 'loops'"
             )
-        known = _ACTUATOR if self.parts == "actuators" else (*_LIMB, *_JOINT)
-        context = [row[0] for row in known if row[4] == "context"]
+        rows = _ACTUATOR if self.parts == "actuators" else (*_LIMB, *_JOINT)
+        context = [row[0] for row in rows if row[4] == "context"]
         for name in self.without:
             if name not in context:
                 raise ConfigError(

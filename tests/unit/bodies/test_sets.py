@@ -165,3 +165,5 @@ def test_some_bodies_of_a_set_are_a_set_of_their_own():
     assert len(load_morphologies(f"{MINI}:1@{len(every)}").split("train")) == 1
     with pytest.raises(MorphologySetError, match="so 2 from number 24 on cannot be taken"):
         load_morphologies(f"{MINI}:2@{len(every)}")
+    with pytest.raises(UnknownNameError, match="unknown morphology set"):
+        load_morphologies(f"{MINI}:{'9' * 5000}")

@@ -161,6 +161,8 @@ def test_values_take_the_type_of_their_field(value, hint, expected):
         ("x", float | None, "must be a finite number or none, got 'x'"),
         ([1], dict[str, int], "must be dict"),
         ({"lr": 1.0}, Optimiser, "must be Optimiser"),
+        (np.ones(2), float | None, "must be a finite number or none, got array([1., 1.])"),
+        (np.ones(2), Literal["fast", "exact"], "must be one of fast, exact, got array([1., 1.])"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(value, hint, reason):

@@ -131,6 +131,7 @@ def test_a_missing_version_is_the_newest(versions, asked, found):
         ("red-v3", r"the colour 'red-v3' is no longer here, 'red-v10' took its place; use that"),
         ("red-v11", r"unknown colour 'red-v11'; did you mean 'red-v10'\?"),
         ("", r"unknown colour ''; known: blue, red, red-v10, red-v2, red-velvet"),
+        (f"red-v{'9' * 5000}", r"unknown colour 'red-v99"),
     ],
 )
 def test_an_unknown_name_is_refused_with_a_suggestion(versions, asked, message):

@@ -119,7 +119,7 @@ def _numbers(observation):
     return observation["tokens"] if "tokens" in observation else observation["dynamic"]
 
 
-@pytest.mark.parametrize("chosen", ["nobody", 3, -1, 1.5, [1]])
+@pytest.mark.parametrize("chosen", ["nobody", 3, -1, 1.5, [1], True])
 def test_an_unknown_body_is_refused(env, chosen):
     with pytest.raises(
         ConfigError, match=rf"no body {re.escape(repr(chosen))} in this env.* 3 bodies"

@@ -71,6 +71,8 @@ def test_a_floor_with_a_body_of_its_own_is_refused(more):
         ({"floor": b"<geom/>"}, "floor of a scene must be the text of MJCF .* got b'<geom/>'"),
         ({"assets": None}, "assets of a scene must be the text of MJCF elements, got None"),
         ({"friction_rule": "static-ish"}, "must be one of two-state, .* got 'static-ish'"),
+        ({"terrain": "hills"}, "terrain .* must be ObstacleField or Corridor or None, got 'hills'"),
+        ({"rough": 0.25}, "rough of a scene must be RoughGround or None, got 0.25"),
     ],
 )
 def test_a_scene_of_other_numbers_is_refused(changes, message):

@@ -172,3 +172,7 @@ def test_the_content_hash_sees_every_part(changes):
 def test_impossible_rough_ground_is_refused(share, height):
     with pytest.raises(ConfigError, match="rough ground needs"):
         RoughGround(share=share, height=height)
+    with pytest.raises(ConfigError, match="the height of rough ground must be a finite number"):
+        RoughGround(height=float("inf"))
+    with pytest.raises(ConfigError, match="the share of rough ground must be a finite number"):
+        RoughGround(share="a quarter")

@@ -8,6 +8,7 @@ import torch
 from gmc_bench.bodies.schema import Loop
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.conformance.tokens import random_table
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.sim.model import compile_models
@@ -38,6 +39,11 @@ def test_every_sequence_shows_every_limb_once_and_leaves_padding_in_place(bodies
         assert sorted(limbs[:count]) == list(range(count))
         assert limbs[count:].tolist() == list(range(count, 7))
         assert (limbs[places] == np.arange(7)).all()
+
+
+def test_an_unknown_order_is_refused(bodies):
+    with pytest.raises(ConfigError, match=r"unknown order of limbs 'sibling'; did you mean 'sibl"):
+        make_serialization("sibling", bodies)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -201,8 +207,6 @@ def test_a_table_without_attributes_holds_the_others_unchanged():
 
 
 def test_only_context_features_can_be_left_out():
-    from gmc_bench.core.errors import ConfigError
-
     with pytest.raises(ConfigError, match="'body_xpos' is no group of context features"):
         TokenSpec(7, without=("body_xpos",))
 

@@ -88,12 +88,28 @@ def test_an_unknown_group_is_refused_with_a_suggestion():
 
 
 @pytest.mark.parametrize(
-    ("limbs", "joints", "heights"), [(0, 2, 0), (12, 0, 0), (-1, 2, 0), (12, 2, -1)]
+    ("limbs", "joints", "heights"),
+    [
+        *((0, 2, 0), (12, 0, 0), (-1, 2, 0), (12, 2, -1)),
+        *((5.5, 2, 0), ("12", 2, 0), (True, 2, 0), (12, 2.0, 0), (12, 2, 1.5)),
+    ],
 )
 def test_a_layout_needs_a_limb_and_a_joint_slot(limbs, joints, heights):
-    found = f"got {limbs}, {joints} and {heights}"
+    found = f"got {limbs!r}, {joints!r} and {heights!r}"
     with pytest.raises(ConfigError, match=f"at least one limb.*{found}"):
         TokenSpec(limbs, joints, heights)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parts": "legs"}, "'parts' .* must be limbs or actuators, got 'legs'"),
+        ({"tree": "bfs"}, "'tree' .* must be kinematic or breadth-first, got 'bfs'"),
+    ],
+)
+def test_a_layout_of_other_parts_or_trees_is_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        TokenSpec(12, **change)
 
 
 @pytest.mark.parametrize("joints", [1, 2, 3])
