@@ -14,7 +14,7 @@ from gmc_bench.deployment.plain import plain_copy
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.policies.bound import token_table
-from gmc_bench.policies.normalization import CLIP, CONSTANT, EPSILON
+from gmc_bench.policies.normalization import CLIP, CONSTANT_RANGE, EPSILON
 from gmc_bench.policies.policy import Policy
 from gmc_bench.tokens.table import MorphologyTable
 
@@ -125,7 +125,7 @@ class PolicyGraph(nn.Module):
         """Return what `TokenNormalizer.scale_context` does, (1, L, Fc)."""
         low, high = (part[body] if self.per_body else part for part in (self._low, self._high))
         span = high - low
-        varies = torch.from_numpy(span > CONSTANT * np.maximum(np.abs(high), 1.0))
+        varies = torch.from_numpy(span > CONSTANT_RANGE * np.maximum(np.abs(high), 1.0))
         span = torch.from_numpy(span).where(varies, torch.ones((), dtype=torch.float64))
         scaled = 2.0 * (raw.double() - torch.from_numpy(low)) / span - 1.0
         scaled = torch.clamp(scaled, -3.0, 3.0) * varies

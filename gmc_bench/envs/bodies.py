@@ -10,8 +10,8 @@ from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable, build_table
 
-_USUAL = {"limbs": "gmc-unimal-mini", "actuators": "quadrupeds-v1"}
-"""A set of bodies whose tokens stand for what is named."""
+_EXAMPLE_SETS = {"limbs": "gmc-unimal-mini", "actuators": "quadrupeds-v1"}
+"""A set of bodies by what their tokens stand for."""
 
 
 def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
@@ -31,10 +31,11 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
         raise ConfigError("an environment needs at least one body, got none")
     for body in bodies:
         if body.parts != task.parts:
+            example = _EXAMPLE_SETS[task.parts]
             raise ConfigError(
                 f"the task {task.id!r} is for bodies whose tokens stand for {task.parts}, but "
                 f"those of {body.name!r} stand for {body.parts}; use another set, e.g. "
-                f"--morphologies {_USUAL[task.parts]} (in Python, bodies={_USUAL[task.parts]!r})"
+                f"--morphologies {example} (in Python, bodies={example!r})"
             )
 
 
@@ -43,7 +44,7 @@ def default_set(task: Task) -> str | None:
 
     `None` stands for the default of `load_morphologies`, which are bodies made of limbs.
     """
-    return None if task.parts == "limbs" else _USUAL[task.parts]
+    return None if task.parts == "limbs" else _EXAMPLE_SETS[task.parts]
 
 
 def smallest_layout(task: Task, bodies: Sequence[Body]) -> TokenSpec:

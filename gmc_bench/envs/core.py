@@ -192,7 +192,7 @@ class EnvironmentCore:
 
     @property
     def action(self) -> DoubleArray:
-        """(B, A) float64, the latest action of bodies with joint drives, as it was cut off."""
+        """(B, A) float64, the latest action of bodies with joint drives, after clipping."""
         assert self.driven is not None
         return self.driven.action
 
@@ -224,9 +224,9 @@ class EnvironmentCore:
         """Apply one action to every row.
 
         Args:
-            actions: (B, L, J) float; entries without an actuator are ignored, the others are cut
-                off at the task's `action_clip` and, but with joint drives, clamped to [-1, 1] by
-                the engine.
+            actions: (B, L, J) float; entries without an actuator are ignored, the others are
+                clipped to the task's `action_clip` and, but with joint drives, clamped to [-1, 1]
+                by the engine.
             rows: (K,) int64, without repeats, those that are simulated; default all. The others
                 stand still, also where their simulation has broken, until they are reset; what is
                 observed and returned of them means nothing.
@@ -251,7 +251,7 @@ class EnvironmentCore:
         if self.driven:
             previous = self.driven.action
             joint_velocity = simulator.drive_state.joint_state[..., 1].copy()
-            self.driven.action = self.driven.cut_off(flat)
+            self.driven.action = self.driven.clip(flat)
             simulator.step(self.driven.targets(self.driven.action), rows=rows)
         else:
             if self.task.action_clip is not None:

@@ -83,7 +83,7 @@ class DrivenRows:
         self._start_height += relief
         state = simulator.drive_state
         self.action: DoubleArray = np.zeros(state.torque.shape)
-        """(B, A) float64, the latest action, cut off at the task's `action_clip`."""
+        """(B, A) float64, the latest action, clipped to the task's `action_clip`."""
         self.air_time: DoubleArray = np.zeros((simulator.num_envs, state.contacts.shape[1] - 1))
         """(B, F) float64, s, how long each foot had been in the air one control step ago."""
         self._events = {e.name: Term(task.id, "event", e.name, e.function) for e in task.events}
@@ -212,10 +212,10 @@ class DrivenRows:
                 self._simulator.drive_state.strength[rows] = value
             self._schedule(event, rows, episode_length[rows])
 
-    def cut_off(self, actions: FloatArray) -> DoubleArray:
-        """Return the drives' part of actions (B, N), cut off: (B, A) float64."""
-        clip = np.inf if self._task.action_clip is None else self._task.action_clip
-        return np.clip(actions[:, : self.action.shape[1]].astype(np.float64), -clip, clip)
+    def clip(self, actions: FloatArray) -> DoubleArray:
+        """Return the drives' part of actions (B, N), clipped to `action_clip`: (B, A) float64."""
+        bound = np.inf if self._task.action_clip is None else self._task.action_clip
+        return np.clip(actions[:, : self.action.shape[1]].astype(np.float64), -bound, bound)
 
     def targets(self, action: DoubleArray) -> DoubleArray:
         """Return the angles (B, A), rad, that actions (B, A) ask of the drives."""

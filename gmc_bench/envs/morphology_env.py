@@ -29,7 +29,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
     `parents` (L,) int64, slot of each limb's parent, -1 torso, -2 padding; tasks with random
     terrain add `height_map` (G,) float32, heights around the torso in m; sets with closed loops
     add `loops` (E, 2) int64, slots of limbs that are joined outside the tree, -1 where a body has
-    fewer. Action: (L, J) float32, cut off at the bounds of the action space: ±1 for bodies made of
+    fewer. Action: (L, J) float32, clipped to the bounds of the action space: ±1 for bodies made of
     limbs, ±`action_clip` of the task for those with joint drives (see `action_space_of`).
 
     Args:

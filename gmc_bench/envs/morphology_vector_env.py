@@ -26,7 +26,7 @@ Observation = dict[str, Any]
 
 
 def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
-    """Return the actions of one body on a task: (L, J) float32, those that are not cut off.
+    """Return the actions of one body on a task: (L, J) float32, those that are not clipped.
 
     The bound is the task's `action_clip`, infinite without one, and for bodies made of limbs at
     most 1, where the engine clamps controls.
@@ -65,7 +65,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     Observation: `dynamic` (B, L, Fd) float32, the time-varying token features, and
     `morphology_index` (B,) int64, the row of `table` with everything fixed by the body
     (features, masks, parents); tasks with random terrain add `height_map` (B, G) float32, heights
-    around the torso in m (see `EnvironmentCore.height_map`). Action: (B, L, J) float32, cut off at
+    around the torso in m (see `EnvironmentCore.height_map`). Action: (B, L, J) float32, clipped to
     the bounds of the action space (see `action_space_of`); entries without an actuator are ignored.
 
     An episode that ends is reset within the same step (`AutoresetMode.SAME_STEP`): the step

@@ -79,8 +79,8 @@ class NormLinear(nn.Module):
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """Normalise and map every row."""
         if rows.device.type != "cpu":
-            even = nn.functional.rms_norm(rows, self.scale.shape, eps=self.eps)
-            return nn.functional.linear(even, self.weight * self.scale)
+            normed = nn.functional.rms_norm(rows, self.scale.shape, eps=self.eps)
+            return nn.functional.linear(normed, self.weight * self.scale)
         whole = filled(rows) if pays() else rows
         mapped: torch.Tensor = _NormLinear.apply(  # type: ignore[no-untyped-call]
             whole, self.weight * self.scale, self.eps

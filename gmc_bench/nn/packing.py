@@ -154,7 +154,7 @@ class PaddedPacking(Packing):
     recurrence from the last limb on reads is still decided by the true lengths.
     """
 
-    even: Packing
+    full: Packing
     """The same layout for bodies that have all limbs."""
     lengths: torch.Tensor
     """(B,) int64, real limbs."""
@@ -167,17 +167,17 @@ class PaddedPacking(Packing):
     @property
     def batch_sizes(self) -> torch.Tensor:
         """See `Packing.batch_sizes`."""
-        return self.even.batch_sizes
+        return self.full.batch_sizes
 
     @property
     def previous(self) -> torch.Tensor:
         """See `Packing.previous`."""
-        return self.even.previous
+        return self.full.previous
 
     @property
     def chunks(self) -> tuple["Chunk", ...]:
         """See `Packing.chunks`."""
-        return self.even.chunks
+        return self.full.chunks
 
     @cached_property
     def mirrored(self) -> torch.Tensor:
@@ -258,12 +258,12 @@ def make_padded_packing(num_limbs: torch.Tensor, max_limbs: int) -> PaddedPackin
         num_limbs: (B,) int64, real limbs of every body, at most `max_limbs`.
         max_limbs: L, token slots.
     """
-    even = _even(num_limbs.shape[0], max_limbs, num_limbs.device)
-    return PaddedPacking(even.slots, even.steps, even.shape, even, num_limbs)
+    full = _full_packing(num_limbs.shape[0], max_limbs, num_limbs.device)
+    return PaddedPacking(full.slots, full.steps, full.shape, full, num_limbs)
 
 
 @cache
-def _even(count: int, max_limbs: int, device: torch.device) -> Packing:
+def _full_packing(count: int, max_limbs: int, device: torch.device) -> Packing:
     """Return the layout of bodies that have all limbs; kept for good, for captured graphs."""
     plan = make_packing(torch.full((count,), max_limbs), max_limbs)
     found = replace(plan, slots=plan.slots.to(device))

@@ -11,7 +11,7 @@ from gmc_bench.tokens.table import MorphologyTable
 
 CLIP = 10.0
 EPSILON = 1e-8
-CONSTANT = 1e-6
+CONSTANT_RANGE = 1e-6
 """A feature whose range is below this, relative to its size, does not vary (float32 rounding)."""
 Mode = Literal["per_feature", "per_slot"]
 
@@ -185,7 +185,7 @@ class TokenNormalizer:
         """Return the context scaled by its range over the bodies used for training.
 
         Each feature runs from -1 to 1 over their real limbs. Other bodies may exceed that range
-        by as much again; what goes further is cut off. A feature that never varies is 0.
+        by as much again; what goes further is clipped. A feature that never varies is 0.
 
         Args:
             table: bodies, see `normalize_context`.
@@ -206,7 +206,7 @@ class TokenNormalizer:
         if self.separate:
             low, high = low[:, None], high[:, None]
         span = high - low
-        varies = span > CONSTANT * np.maximum(np.abs(high), 1.0)
+        varies = span > CONSTANT_RANGE * np.maximum(np.abs(high), 1.0)
         scaled = 2.0 * (table.context - low) / np.where(varies, span, 1.0) - 1.0
         scaled = np.where(varies, np.clip(scaled, -3.0, 3.0), 0.0)
         scaled[table.limb_padding_mask] = 0.0

@@ -42,7 +42,7 @@ def observed(observation: Observation, spec: TokenSpec, morphology_index: IntArr
 
     Raises:
         ConfigError: tokens or a height map have another shape, or are not one for each body, or a
-            number is not finite: it would come out as an action, or be cut off like one that is
+            number is not finite: it would come out as an action, or be clipped like one that is
             large.
     """
     complete = is_complete(observation)

@@ -45,7 +45,7 @@ from gmc_bench.tokens.serialization import Serialization, make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
-USUAL = PolicyOptions()
+DEFAULT_OPTIONS = PolicyOptions()
 """The benchmark's options."""
 _MODEL, _NORMALIZER = "model.", "normalizer."
 _CRITIC = f"{_MODEL}critic."
@@ -129,7 +129,7 @@ class Policy:
         seed: int = 0,
         config: Any = None,
         spec: TokenSpec | None = None,
-        options: PolicyOptions = USUAL,
+        options: PolicyOptions = DEFAULT_OPTIONS,
     ) -> "Policy":
         """Return the policy that training with a seed starts from.
 
@@ -162,7 +162,7 @@ class Policy:
         *,
         seed: int = 0,
         config: Any = None,
-        options: PolicyOptions = USUAL,
+        options: PolicyOptions = DEFAULT_OPTIONS,
     ) -> "Policy":
         """Return what `untrained` does, for bodies whose table is at hand."""
         with drawing_apart(run_seeds(seed)[0]):

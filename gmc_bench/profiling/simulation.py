@@ -123,7 +123,7 @@ class BareTwin:
         """Return torques and friction of one control step of joint drives."""
         recorder, driven = self._recorder, self._core.driven
         assert driven is not None
-        targets = driven.targets(driven.cut_off(action))
+        targets = driven.targets(driven.clip(action))
         torques, friction = [], []
         for _ in range(self.batch.num_substeps):
             recorder.step(targets)

@@ -35,11 +35,13 @@ class Minibatch:
     processes may have the rest."""
 
 
-class CutOff(NamedTuple):
-    """The end of an episode that a time limit cut off."""
+class Truncation(NamedTuple):
+    """The end of an episode at the time limit, whose last observation still has a value."""
 
     t: int
+    """Step of the rollout."""
     n: int
+    """Environment."""
     dynamic: torch.Tensor
     """(L, Fd), the last observation."""
     height_map: torch.Tensor
@@ -86,10 +88,9 @@ class RolloutBuffer:
         spec = table.spec
         self.table = table
         self.length = length
-        if isinstance(num_envs, int):
-            num_envs = Share(0, num_envs, num_envs)
-        self.share = num_envs
-        self.num_envs = num_envs = num_envs.num_rows
+        share = num_envs if isinstance(num_envs, Share) else Share(0, num_envs, num_envs)
+        self.share = share
+        self.num_envs = share.num_rows
         self.sequence_length = model.sequence_length
         self._history = model.history
         if length % self.sequence_length:
@@ -99,7 +100,7 @@ class RolloutBuffer:
             )
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-            return torch.zeros(length, num_envs, *shape, dtype=dtype, device=device)
+            return torch.zeros(length, share.num_rows, *shape, dtype=dtype, device=device)
 
         self.dynamic = zeros(spec.max_limbs, spec.num_dynamic)
         self.height_map = zeros(spec.num_heights)
@@ -116,7 +117,7 @@ class RolloutBuffer:
         self.diverged = zeros(dtype=torch.bool)
         sequences = length // self.sequence_length
         self.state = torch.zeros(
-            sequences, num_envs, spec.max_limbs, model.state_width, device=device
+            sequences, share.num_rows, spec.max_limbs, model.state_width, device=device
         )
         self.last_dynamic = torch.zeros_like(self.dynamic[0])
         """(N, L, Fd), the observation after the last step."""
@@ -124,8 +125,8 @@ class RolloutBuffer:
         self.last_morphology_index = torch.zeros_like(self.morphology_index[0])
         self.last_state = torch.zeros_like(self.state[0])
         """(N, L, S), what the policy remembers after the last step."""
-        self.cut_off: list[CutOff] = []
-        """Episodes that a time limit ended."""
+        self.truncations: list[Truncation] = []
+        """Episodes that the time limit ended."""
 
     def __len__(self) -> int:
         return self.length * self.num_envs

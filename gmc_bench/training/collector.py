@@ -13,7 +13,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.bound import BoundPolicy, Observed
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
-from gmc_bench.training.buffer import CutOff, RolloutBuffer
+from gmc_bench.training.buffer import RolloutBuffer, Truncation
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.training.sharing import SharedWeights
 
@@ -109,7 +109,7 @@ class Collector:
 
     def _collect(self, buffer: RolloutBuffer) -> None:
         bound, normalizer, group = self.bound, self.bound.normalizer, self.sharing.group
-        buffer.cut_off.clear()
+        buffer.truncations.clear()
         self._ended.clear()
         self._opened = 0
         rewards = np.zeros((buffer.length, buffer.num_envs))
@@ -193,8 +193,8 @@ class Collector:
             sequence = bound.sequences[row : row + 1]
             shown = bound.arranged(final_obs[row]["dynamic"][None], np.array([body]), sequence)[0]
             heights = final_obs[row].get("height_map", np.zeros(0, np.float32))
-            buffer.cut_off.append(
-                CutOff(
+            buffer.truncations.append(
+                Truncation(
                     t,
                     int(row),
                     torch.from_numpy(shown).to(device),

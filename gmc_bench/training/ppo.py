@@ -241,8 +241,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         final = self.model.value(last, self.model.one_step(buffer.last_state))
         following = torch.cat([buffer.value[1:], final[None]])
         following[buffer.terminated | buffer.truncated] = 0.0
-        if buffer.cut_off and self.config.time_limit == "bootstrap":
-            t, n, dynamic, heights, state = zip(*buffer.cut_off, strict=True)
+        if buffer.truncations and self.config.time_limit == "bootstrap":
+            t, n, dynamic, heights, state = zip(*buffer.truncations, strict=True)
             index = buffer.morphology_index[list(t), list(n)]
             ends = buffer.tokens(index, torch.stack(dynamic), torch.stack(heights))
             history = self.model.one_step(torch.stack(state))

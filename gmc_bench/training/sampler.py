@@ -131,8 +131,11 @@ class ReturnTracker:
         """Return the training return.
 
         Args:
-            complete: `None` unless every body has a finished episode; otherwise the mean is
-                over the bodies that have one.
+            complete: whether every body must have finished an episode; otherwise the mean is over
+                those that have.
+
+        Returns:
+            `None` where too few bodies have finished one.
         """
         return self._mean(0, complete)
 

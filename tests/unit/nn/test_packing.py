@@ -77,7 +77,7 @@ def test_chunks_of_a_hand_made_batch(monkeypatch):
 def test_padded_layouts_of_equal_shapes_are_one_for_good():
     """A captured graph reads their tensors in place, whatever batches come later."""
     lengths = torch.tensor([2, 3])
-    first = packing_module.make_padded_packing(lengths, max_limbs=3).even
+    first = packing_module.make_padded_packing(lengths, max_limbs=3).full
     for count in range(1, 40):
         packing_module.make_padded_packing(torch.ones(count, dtype=torch.int64), max_limbs=5)
-    assert packing_module.make_padded_packing(lengths.flip(0), max_limbs=3).even is first
+    assert packing_module.make_padded_packing(lengths.flip(0), max_limbs=3).full is first

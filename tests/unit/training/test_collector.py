@@ -97,7 +97,7 @@ def test_every_time_limit_leaves_its_last_observation(make_trainer, order, task)
 
     core.step = noting
     trainer.collector.collect(buffer)
-    found = {(t, row): (dynamic, heights) for t, row, dynamic, heights, _ in buffer.cut_off}
+    found = {(t, row): (dynamic, heights) for t, row, dynamic, heights, _ in buffer.truncations}
     assert found.keys() == expected.keys()
     assert {row for _, row in found} == set(range(4))
     for place, (dynamic, heights) in found.items():
@@ -199,12 +199,12 @@ def test_a_broken_simulation_is_marked_and_not_bootstrapped(make_trainer):
     assert [2, 2] in broken
     assert {row for _, row in broken} == {2}
     assert trainer.collector.diverged_episodes == len(broken)
-    assert not [place for place in trainer.buffer.cut_off if list(place[:2]) in broken]
+    assert not [place for place in trainer.buffer.truncations if list(place[:2]) in broken]
     again = make_trainer("again")
     again.set_state(trainer.get_state())
     assert again.collector.diverged_episodes == len(broken)
     trainer.env.core.step = step
     trainer.collector.collect(trainer.buffer)
     assert not trainer.buffer.diverged.any()
-    assert len(trainer.buffer.cut_off) == int(trainer.buffer.truncated.sum()) > 0
+    assert len(trainer.buffer.truncations) == int(trainer.buffer.truncated.sum()) > 0
     assert trainer.collector.diverged_episodes == len(broken)

@@ -67,8 +67,8 @@ def test_values_are_those_of_stepping(either, monkeypatch):
     trainer.algorithm._preprocess_batch(buffer, buffer, None)
     values, before_reset, _ = stepped_values(trainer)
     torch.testing.assert_close(buffer.value, values)
-    assert buffer.cut_off
-    for t, n, dynamic, _, _ in buffer.cut_off:
+    assert buffer.truncations
+    for t, n, dynamic, _, _ in buffer.truncations:
         tokens = TokenBatch(buffer.table, buffer.morphology_index[t, [n]], dynamic[None])
         history = trainer.model.one_step(before_reset[t][[n]])
         torch.testing.assert_close(buffer.next_value[t, n], trainer.model.value(tokens, history)[0])

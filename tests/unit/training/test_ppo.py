@@ -10,7 +10,7 @@ from tianshou.utils.torch_utils import policy_within_training_step
 from gmc_bench.core.errors import PluginError, TrainingDivergedError
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.training import ppo
-from gmc_bench.training.buffer import CutOff
+from gmc_bench.training.buffer import Truncation
 from gmc_bench.training.ppo import ADVANTAGE_EPSILON, WarmupCosine
 
 
@@ -65,7 +65,7 @@ def hand_made_targets(make_trainer, time_limit):
     buffer.truncated[1, 2:] = True
     buffer.diverged[1, 3] = True
     last = torch.full_like(buffer.dynamic[0, 0], 8.0)
-    buffer.cut_off.append(CutOff(1, 2, last, buffer.height_map[0, 2], buffer.state[0, 2]))
+    buffer.truncations.append(Truncation(1, 2, last, buffer.height_map[0, 2], buffer.state[0, 2]))
     trainer.model.value = lambda tokens, history: tokens.dynamic[:, 0, 0]
     trainer.algorithm._preprocess_batch(buffer, buffer, None)
     return buffer
@@ -107,7 +107,7 @@ def test_values_are_those_of_the_ground_at_their_step(make_trainer, monkeypatch)
     buffer.last_height_map[:] = 40.0
     buffer.truncated[5, 2] = True
     ground = torch.full_like(buffer.last_height_map[2], 80.0)
-    buffer.cut_off.append(CutOff(5, 2, buffer.dynamic[5, 2], ground, buffer.state[0, 2]))
+    buffer.truncations.append(Truncation(5, 2, buffer.dynamic[5, 2], ground, buffer.state[0, 2]))
     trainer.model.value = lambda tokens, history: tokens.height_map[:, 0]
     trainer.algorithm._preprocess_batch(buffer, buffer, None)
     following = torch.cat((count[1:], torch.tensor([40.0])))

@@ -52,7 +52,7 @@ def test_stored_tokens_are_rearranged_and_actions_put_back(make_trainer, order, 
             np.testing.assert_array_equal(rows[~done[t - 1]], previous[~done[t - 1]])
         previous = rows
     assert len(serialization) == (2 if order == "random" else 1 + 3)
-    for t, n, dynamic, _, _ in buffer.cut_off:
+    for t, n, dynamic, _, _ in buffer.truncations:
         index = buffer.morphology_index[t, n].item()
         padding = trainer.env.table.limb_padding_mask[serialization.body[index]]
         assert (dynamic.numpy()[padding] == 0.0).all()
