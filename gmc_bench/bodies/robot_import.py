@@ -104,7 +104,6 @@ def import_robots(
     *,
     keyframe: str | None = None,
     seconds: float = _TRIAL,
-    seed: int = 0,
     root: Path | None = None,
 ) -> ImportReport:
     """Read one robot, or all robots of a folder, and keep them as a set.
@@ -116,7 +115,6 @@ def import_robots(
         path: a MJCF or URDF file, or a folder with such files.
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that each robot is tried for.
-        seed: of the controls in that trial.
         root: the folder outside of which nothing is read; None takes `path` itself where it is a
             folder, or else the folder of the file.
 
@@ -134,9 +132,7 @@ def import_robots(
             f"it, which {path} is not; give that folder, or choose another id for your own robots"
         )
     check_free_id(set_id)
-    found, robots = read_robots(
-        set_id, path, keyframe=keyframe, seconds=seconds, seed=seed, root=root
-    )
+    found, robots = read_robots(set_id, path, keyframe=keyframe, seconds=seconds, root=root)
     folder = save_set(found)
     shown = [f"{render_robot(robot)}\n" for robot in robots]
     shown += [f"note: {note}\n" for note in _repeated(found)]
@@ -150,7 +146,6 @@ def read_robots(
     *,
     keyframe: str | None = None,
     seconds: float = _TRIAL,
-    seed: int = 0,
     root: Path | None = None,
 ) -> tuple[MorphologySet, tuple[ImportedRobot, ...]]:
     """Read robots as `import_robots` does, and store nothing.
@@ -170,9 +165,7 @@ def read_robots(
         for file in robot_files(path):
             try:
                 robots.append(
-                    read_robot(
-                        file, sandbox, keyframe=keyframe, seconds=seconds, seed=seed, root=root
-                    )
+                    read_robot(file, sandbox, keyframe=keyframe, seconds=seconds, root=root)
                 )
             except MorphologyError as error:
                 problems.append(str(error))
@@ -227,8 +220,8 @@ def robot_files(path: Path) -> list[Path]:
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
     if twice is not None:
         raise MorphologySetError(
-            f"{place} holds two robot files called {twice!r} (64 letters of a name count); rename "
-            f"one of them"
+            f"{place} holds two robot files called {twice!r} (64 characters of a name count); "
+            f"rename one of them"
         )
     return files
 
@@ -244,7 +237,6 @@ def read_robot(
     *,
     keyframe: str | None = None,
     seconds: float = _TRIAL,
-    seed: int = 0,
     root: Path | None = None,
 ) -> ImportedRobot:
     """Read one robot and try it out; nothing is stored.
@@ -254,7 +246,6 @@ def read_robot(
         sandbox: where the engine works on it.
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that it is tried for; 0 for no trial.
-        seed: of the controls in that trial.
         root: see `collect_files`.
 
     Returns:
@@ -270,7 +261,7 @@ def read_robot(
         notes += _unused_keyframes(model["keyframes"], keyframe)
         body = _without_implied_inertia(body, sandbox)
         text = emit_mjcf(body, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
-        trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=seed)
+        trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=0)
         if trial["warnings"]:
             finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"
             full = " (more contacts and joint limits at once than it has memory for)"

@@ -35,7 +35,8 @@ class Sandbox:
     """A worker process that is started when it is needed and replaced when it dies.
 
     Args:
-        seconds: processor time, and wall-clock time times four, that one request may take.
+        seconds: of processor time that one request may take; of wall-clock time, four times as
+            many.
     """
 
     def __init__(self, seconds: int = 20) -> None:

@@ -24,6 +24,7 @@ from gmc_bench.core.types import UNIT_TOLERANCE
 
 _ZERO = 1e-9  # shorter vectors have no direction
 _MAX_BITS = 2**31 - 1
+_LONGEST_NAME = 255  # characters; files are named after bodies
 
 
 def find_flaw(
@@ -72,19 +73,15 @@ def _flaws(
     yield from _exclusion_flaws(len(limbs), exclusions)
 
 
-def find_name_flaw(name: object, longest: int = 255) -> str | None:
+def find_name_flaw(name: object) -> str | None:
     """Return what keeps something from being the name of a body, or `None`.
-
-    Args:
-        name: what was given.
-        longest: letters that it may have; files are named after bodies.
 
     Returns:
         The rest of a sentence that starts with the name.
     """
-    if isinstance(name, str) and 0 < len(name) <= longest and name.isprintable():
+    if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
         return None
-    return f"is no name of a body; expected printable text of 1 to {longest} letters"
+    return f"is no name of a body; expected printable text of 1 to {_LONGEST_NAME} characters"
 
 
 def _part_flaws(
@@ -263,7 +260,7 @@ def _number_flaws(limb: Limb) -> Iterator[str]:
     if inertia is not None:
         numbers += [inertia.mass, *inertia.centre, *inertia.moments, *inertia.orientation]
     if not all(is_finite(number) for number in numbers):
-        yield f"has a number that is not finite at limb {limb.name!r}"
+        yield f"has a number that is not finite at limb {limb.name!r}; use finite numbers"
     turned = [(limb.orientation, "limb")]
     turned += [(geom.orientation, "a shape of limb") for geom in limb.geoms]
     if inertia is not None:
@@ -305,9 +302,15 @@ def _geom_flaws(geom: Geom, limb: str) -> Iterator[str]:
             f"{limb!r}; sizes must be positive and the radius the largest of them"
         )
     if not sized and (any(geom.half_sizes) or geom.orientation != IDENTITY):
-        yield f"has a {geom.kind} with half sizes or turned at limb {limb!r}; only boxes are"
+        yield (
+            f"has a {geom.kind} with half sizes or an orientation at limb {limb!r}; leave them "
+            f"out, because only boxes and ellipsoids have any"
+        )
     if min(geom.contype, geom.conaffinity) < 0 or max(geom.contype, geom.conaffinity) > _MAX_BITS:
-        yield f"has the contact bits {geom.contype} and {geom.conaffinity} at limb {limb!r}"
+        yield (
+            f"has the contact bits {geom.contype} and {geom.conaffinity} at limb {limb!r}; "
+            f"expected 0 to {_MAX_BITS}"
+        )
 
 
 def _hinge_flaws(joint: Joint) -> Iterator[str]:

@@ -142,13 +142,13 @@ def perturb(networks: N) -> N:
 
 @torch.no_grad()
 def make_scene(
-    policy: ActorCritic, seed: int = 0, steps: int = 2, num_limbs: Sequence[int] = NUM_LIMBS
+    policy: ActorCritic, seed: int = 0, num_limbs: Sequence[int] = NUM_LIMBS
 ) -> PolicyInput:
-    """Draw bodies and what they show; a policy with a memory has lived through `steps` before."""
+    """Draw bodies and what they show; a policy with a memory has lived through two steps before."""
     rng = np.random.default_rng(seed)
     tokens = random_tokens(rng, policy.spec, num_limbs, BATCH_SIZE)
     state = policy.initial_state(len(tokens))
-    for _ in range(steps if policy.temporal else 0):
+    for _ in range(2 if policy.temporal else 0):
         _, state = policy.step(show_again(rng, tokens), state)
         state = policy.remember(state, random_actions(rng, tokens))
     return PolicyInput(tokens, state)

@@ -11,9 +11,7 @@ import torch
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.loops import Edge
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.tokens.table import NO_LOOP
-
-PADDING_PARENT = -2
+from gmc_bench.tokens.table import NO_LOOP, PARENT_OF_PADDING
 
 
 def random_parents(rng: np.random.Generator, num_limbs: int) -> list[int]:
@@ -50,7 +48,7 @@ def random_table(rng: np.random.Generator, spec: TokenSpec, num_limbs: Sequence[
     shape = (len(num_limbs), spec.max_limbs)
     limbs = np.asarray(num_limbs)
     padding = np.arange(spec.max_limbs) >= limbs[:, None]
-    parents = np.full(shape, PADDING_PARENT)
+    parents = np.full(shape, PARENT_OF_PADDING)
     for row, count in enumerate(num_limbs):
         parents[row, :count] = random_parents(rng, count)
     no_actuator = rng.random((*shape, spec.joints_per_limb)) < 0.5
@@ -130,7 +128,7 @@ def widen(tokens: TokenBatch, max_limbs: int) -> TokenBatch:
         scaled_context=pad(old.scaled_context, 0.0),
         limb_padding_mask=pad(old.limb_padding_mask, True),
         action_padding_mask=pad(old.action_padding_mask, True),
-        parents=pad(old.parents, PADDING_PARENT),
+        parents=pad(old.parents, PARENT_OF_PADDING),
     )
     return TokenBatch(table, tokens.morphology_index, pad(tokens.dynamic, 0.0), tokens.height_map)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import is_count
 from gmc_bench.core.types import Array
 
 
@@ -60,7 +61,7 @@ def require_count(given: Any, what: str, unit: str) -> None:
     Raises:
         ConfigError: it is something else.
     """
-    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+    if not is_count(given):
         raise ConfigError(f"{what} must be a number of {unit}, at least 1, got {shown(given)}")
 
 

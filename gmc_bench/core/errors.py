@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 LONGEST = 3000
-"""Letters of a message; what is longer shows an input that is not worth reading."""
+"""Characters of a message; what is longer shows an input that is not worth reading."""
 
 
 class GmcBenchError(Exception):
@@ -24,7 +24,7 @@ class GmcBenchError(Exception):
         if len(text) <= LONGEST:
             return text
         half = LONGEST // 2
-        return f"{text[:half]} [{len(text) - 2 * half:,} letters left out] {text[-half:]}"
+        return f"{text[:half]} [{len(text) - 2 * half:,} characters left out] {text[-half:]}"
 
 
 class ConfigError(GmcBenchError):
@@ -119,7 +119,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         A clause that continues an error sentence; empty when nothing is known.
     """
     names = sorted(known)
-    close = [known for known in names if known.lower() == str(name).lower()]
+    close = [other for other in names if other.lower() == str(name).lower()]
     close = close or difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"

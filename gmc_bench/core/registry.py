@@ -1,4 +1,4 @@
-"""Lazy registries over entry points: methods, suites and tasks.
+"""Lazy registries over entry points, such as those of methods, suites and tasks.
 
 In-tree and third-party plug-ins enter through the same door, the entry-point group of the
 registry, so that the public door is always the one in use.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 _PRINTED = 500
-"""Letters that are logged of what a plug-in prints."""
+"""Characters that are logged of what a plug-in prints."""
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # Python reads no endless numbers
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
@@ -146,7 +146,7 @@ def _import_file(location: str, digest: str | None) -> tuple[ModuleType, str]:
     if digest is not None and (path, digest) in _TEXTS:
         return _TEXTS[path, digest], digest
     if not path.is_file():
-        raise PluginError(f"method file {location!r} does not exist; give a path to a .py file")
+        raise PluginError(f"the file {location!r} does not exist; give a path to a .py file")
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     if (path, digest) not in _TEXTS:

@@ -19,7 +19,7 @@ from gmc_bench.nn.tokens import TokenBatch, TokenTable
 from gmc_bench.tokens.spec import TokenSpec
 
 _LONGEST = 300
-"""Letters of a foreign message that are shown."""
+"""Characters of a foreign message that are shown."""
 _RIGHT_MODULE = "its builder must return a module that maps a TokenBatch to (B, L, num_outputs)"
 _OWN_TENSORS = "its builder must make all modules anew, because both are trained at the same time"
 

@@ -642,7 +642,7 @@ def test_imported_robots_are_kept_as_a_set(monkeypatch, tmp_path):
     for end in "ab":
         (folder / f"{'long' * 16}{end}.xml").write_text("<mujoco/>")
     (folder / "loop.xml").unlink()
-    with pytest.raises(MorphologySetError, match=r"called '(long){16}' .64 letters of a name"):
+    with pytest.raises(MorphologySetError, match=r"called '(long){16}' .64 characters of a name"):
         import_robots("mine", folder)
 
 

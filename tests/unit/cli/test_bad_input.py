@@ -135,7 +135,7 @@ CASES = [
         "the precision 'tf32' is one of GPUs, but the device is 'cpu'",
     ),
     # method files
-    (f"{RUN} --method absent.py:SPEC", "method file 'absent.py' does not exist"),
+    (f"{RUN} --method absent.py:SPEC", "the file 'absent.py' does not exist"),
     (f"{RUN} --method empty.py", "'empty.py' is not a registered method; for the one that it"),
     (f"{RUN} --method empty.py", "give empty.py:SPEC"),
     (f"{RUN} --method gmc_baselines.bot", "give gmc_baselines.bot:SPEC"),

@@ -97,7 +97,7 @@ def test_the_backend_is_handed_on(gmc):
         (["recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
         (["methods.py:SPEC", "--preset", "light"], "no preset 'light'; did you mean 'lite'?"),
         (["methods.py:SPEC", "--backend", "eager"], "unknown backend 'eager'"),
-        (["nowhere.py:SPEC"], "method file 'nowhere.py' does not exist"),
+        (["nowhere.py:SPEC"], "the file 'nowhere.py' does not exist"),
         (["raises.py:SPEC"], "'raises.py' could not be imported: RuntimeError: no luck"),
         (["methods.py:SIZES"], "methods.py:SIZES is a dict, but a method must be a MethodSpec"),
         ([], "METHOD"),

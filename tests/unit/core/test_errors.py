@@ -41,7 +41,7 @@ def test_a_message_that_quotes_a_long_input_is_cut_in_its_middle():
     text = str(GmcBenchError(f"got {'x' * 10**6}, expected y"))
     assert len(text) < errors.LONGEST + 50
     assert text.startswith("got xxx")
-    assert "[997,016 letters left out]" in text
+    assert "[997,016 characters left out]" in text
     assert text.endswith("xxx, expected y")
     longest = "x" * errors.LONGEST
     assert str(GmcBenchError(longest)) == longest

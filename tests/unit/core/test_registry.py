@@ -263,7 +263,7 @@ def test_a_file_that_failed_can_be_corrected_and_loaded_again(tmp_path):
         (":Registry", "is not of the form"),
         ("gmc_bench.nowhere:X", "could not be imported: ModuleNotFoundError"),
         ("gmc_bench.core.registry:Registri", r"has no 'Registri'; did you mean 'Registry'\?"),
-        ("nowhere/method.py:SPEC", "method file 'nowhere/method.py' does not exist"),
+        ("nowhere/method.py:SPEC", "the file 'nowhere/method.py' does not exist"),
     ],
 )
 def test_what_cannot_be_loaded_is_explained_in_one_sentence(target, message):
