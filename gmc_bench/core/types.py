@@ -1,12 +1,11 @@
-"""Array aliases and the dimension legend used in every docstring.
+"""Array aliases, and the dimensions that all docstrings name alike.
 
 Dimensions: `B` environments, `L` token slots (limbs and padding), `J` joint slots per limb,
 `F` features per token (`Fd` time-varying, `Fc` fixed by the body), `T` time steps,
 `M` morphologies of a set or rows of a table, `U` different bodies of a batch, `P` real limbs of a
 batch (packed rows), `H` attention heads, `S` numbers a policy remembers per token, `G` heights of
-a height map.
+a height map. Others are named where they occur, and so is every frame.
 
-Frames: suffix `_w` world, `_b` torso; a limb's own frame is written out.
 Masks are boolean with `True` = padding (as torch's `key_padding_mask`).
 """
 

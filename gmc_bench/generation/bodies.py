@@ -98,8 +98,9 @@ def grow_draft(rng: np.random.Generator, num_limbs: int, form: Form) -> GrowingB
     """Grow the tree of one body; `None` when it got stuck."""
     if num_limbs < 1:
         return None
-    draft = GrowingBody(torso_density=choice(rng, design.DENSITIES))
-    draft.limb_density = choice(rng, design.DENSITIES)
+    draft = GrowingBody(
+        torso_density=choice(rng, design.DENSITIES), limb_density=choice(rng, design.DENSITIES)
+    )
     # Mostly pairs fit on large bodies, which cannot make an odd number of limbs even.
     bases = [base for base in BASE_LIMBS if (num_limbs - base) % 2 == 0 or not form.symmetric]
     base = choice(rng, bases) if num_limbs >= LARGE else num_limbs

@@ -16,7 +16,7 @@ class GrowingBody:
 
     torso_density: float
     """kg/m^3."""
-    limb_density: float = 0.0
+    limb_density: float
     """Of all limbs, kg/m^3."""
     parts: list[GrownLimb] = field(default_factory=list)
     """In the order of their growth."""

@@ -156,8 +156,8 @@ def comparison_table(measured: Sequence[dict[str, Any]]) -> str:
 def _cell(key: str, spread: dict[str, float] | None) -> str:
     if spread is None:
         return "-"
-    digits = {"mass": 1, "height": 2, "gear": 0, "distance": 2}.get(key, 2)
-    if key == "stands":
+    digits = {"mass": 1, "gear": 0}.get(key, 2)
+    if key == "stands":  # 0 or 1 for each body
         return f"{spread['mean']:.2f}"
     whole = 0 if key in ("limbs", "joints", "loops", "gear") else digits
     low, high = (f"{spread[side]:.{whole}f}" for side in ("low", "high"))

@@ -73,7 +73,7 @@ def assess_viability(
         distance = _distance(model, data, gait, fall_height)
         if math.isfinite(distance):
             survived.append(distance)
-    return Viability(max(0.0, *survived, 0.0), len(survived) / NUM_GAITS)
+    return Viability(max([0.0, *survived]), len(survived) / NUM_GAITS)
 
 
 def _gaits(num_actuators: int, rng: np.random.Generator) -> DoubleArray:

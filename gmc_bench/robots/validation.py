@@ -32,7 +32,7 @@ def find_flaw(
 ) -> str | None:
     """Return what keeps a description from being a quadruped, or `None`.
 
-    Args: see `Robot`.
+    Args are the fields of `Robot`.
 
     Returns:
         The rest of a sentence that starts with the robot's name, saying how to fix the first flaw.

@@ -31,9 +31,8 @@ class RoughGround:
     share: float = 0.25
     """Of episodes; the others are on the scene's floor."""
     height: float = 0.035
-    """Of its highest cell, as a share of the body's hip and thigh, from the hip's joint over the
-    thigh's to the calf's, in the front left leg; the calf does not count. Cells are 0.1 m wide,
-    their heights drawn evenly."""
+    """Largest height of a cell, as a share of the lengths of hip and thigh of the front left leg,
+    from joint to joint, together. Cells are 0.1 m wide, their heights uniform from 0 to it."""
 
     def __post_init__(self) -> None:
         require_number(self.share, "the share of rough ground")

@@ -172,7 +172,7 @@ class Corridor(Field):
     - slope: height `h sin(pi s)`, s from 0 to 1 along x;
     - steps: equal parts along x with the heights of `step_profile`;
     - rugged: strips across y of a random number of cells; in each strip a triangle wave along x
-      from 0 to 2 m with f / 2 periods, cut off above a height.
+      from 0 to 2 m with f / 2 periods, clipped at a height.
     """
 
     first_flat: float

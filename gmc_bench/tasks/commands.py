@@ -16,7 +16,7 @@ _SIDEWAYS, _TURNING = 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityCommand:
-    """Wanted velocities in the base's yaw frame, drawn evenly and anew from time to time."""
+    """Wanted velocities in the base's yaw frame, drawn uniformly and anew from time to time."""
 
     forward: Range = (-0.8, 1.0)
     """m/s."""

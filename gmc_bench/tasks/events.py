@@ -25,7 +25,7 @@ def one_of_pairs(pairs: Sequence[FrictionPair]) -> Event:
 
 
 def factor(low: float, high: float) -> Event:
-    """Return an event for `strength` or `base_mass`: a factor in a range."""
+    """Return an event for `strength` or `base_mass`: a factor from U(low, high)."""
 
     def event(draw: Draw) -> DoubleArray:
         found: DoubleArray = low + (high - low) * (draw.uniform(1)[:, 0] + 1.0) / 2.0
@@ -35,16 +35,16 @@ def factor(low: float, high: float) -> Event:
 
 
 def any_heading(draw: Draw) -> DoubleArray:
-    """Turn the start to any direction, rad."""
+    """Return headings of the start from U(-pi, pi), rad."""
     found: DoubleArray = np.pi * draw.uniform(1)[:, 0]
     return found
 
 
 def within(*half_widths: float) -> Event:
-    """Return an event that adds an even number to each of the first coordinates.
+    """Return an event that adds a number from U(-h, h) to each of the first coordinates.
 
     Args:
-        half_widths: one per coordinate, in the units of the event's target.
+        half_widths: h, one per coordinate, in the units of the event's target.
     """
 
     def event(draw: Draw) -> DoubleArray:
@@ -55,7 +55,7 @@ def within(*half_widths: float) -> Event:
 
 
 def per_joint(half_width: float) -> Event:
-    """Return an event that adds an even number to each joint, rad."""
+    """Return an event that adds a number from U(-half_width, half_width) to each joint, rad."""
 
     def event(draw: Draw) -> DoubleArray:
         found: DoubleArray = half_width * draw.uniform(draw.num_joints)

@@ -34,7 +34,7 @@ class Joints:
 
 @dataclass(frozen=True, kw_only=True)
 class SensorNoise:
-    """Half widths of the even noise on what observations are made of."""
+    """Half widths of the uniform noise on what observations are made of."""
 
     base_linear_velocity: float = 0.0
     """m/s."""

@@ -37,12 +37,12 @@ class Moment:
     """What observation terms may look at: B environments at one moment.
 
     Args:
-        driven: how bodies with joint drives move, as their sensors tell it; see `motion`.
         torso_position: (B, 3) float64, m, world.
-        action: (B, N) float64, the latest action of each action slot as it was applied: cut off
-            where the task says so, and for bodies made of limbs where the engine clamps it, at 1
-            and -1; zero where there is no actuator.
+        action: (B, N) float64, the latest action of each action slot as it was applied: clipped to
+            the task's `action_clip`, and for bodies made of limbs to [-1, 1], as the engine clamps
+            it; zero where there is no actuator.
         command: (B, C) float64, what is asked of the body; C = 0 without a command.
+        driven: how bodies with joint drives move, as their sensors tell it; see `motion`.
     """
 
     torso_position: DoubleArray
@@ -203,7 +203,7 @@ class EventTerm:
     function: Callable[[Draw], DoubleArray]
     """Returns values for `target`."""
     every: Range | None = None
-    """s between two, drawn evenly each time; `None` = at every reset."""
+    """s between two, drawn uniformly each time; `None` = at every reset."""
 
     def __post_init__(self) -> None:
         if self.target not in get_args(Target):
@@ -231,7 +231,7 @@ class Command(Protocol):
 
     @property
     def resample_s(self) -> float:
-        """S between two draws."""
+        """Seconds between two draws."""
 
     def draw(self, uniform: DoubleArray, heading: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
         """Return new commands.
@@ -351,7 +351,7 @@ class Task:
     """Taken from the reward once where a failure ends an episode, by a term `failure`, after the
     reward is cut off."""
     action_clip: float | None = None
-    """Actions beyond it are cut off; `None` leaves that to the engine, which clamps those of bodies
+    """Actions are clipped to it; `None` leaves that to the engine, which clamps those of bodies
     made of limbs to [-1, 1]. Terms see what is left."""
 
     def __post_init__(self) -> None:

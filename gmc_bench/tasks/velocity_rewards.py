@@ -60,13 +60,13 @@ def turning(transition: Transition) -> DoubleArray:
 
 
 def vertical_speed(transition: Transition) -> DoubleArray:
-    """Return v_z^2 of the base in its frame."""
+    """Return v_z^2 of the base in its frame, (m/s)^2."""
     found: DoubleArray = np.square(transition.motion.base_linear_velocity[:, 2])
     return found
 
 
 def roll_and_pitch_rate(transition: Transition) -> DoubleArray:
-    """Return w_x^2 + w_y^2 of the base in its frame."""
+    """Return w_x^2 + w_y^2 of the base in its frame, (rad/s)^2."""
     found: DoubleArray = np.square(transition.motion.base_angular_velocity[:, :2]).sum(axis=1)
     return found
 
@@ -110,7 +110,10 @@ def action_rate(transition: Transition) -> DoubleArray:
 
 
 def long_steps(transition: Transition) -> DoubleArray:
-    """Return the sum of (time in the air - 0.5 s) over feet that touch down, if asked to walk."""
+    """Return the sum of (time in the air - 0.5 s) over feet that touch down, s.
+
+    Zero unless the commanded speed is above `WALKING`.
+    """
     motion = transition.motion
     landed = motion.touching & (motion.air_time > 0.0)
     walking = np.linalg.norm(transition.command[:, :2], axis=1) > WALKING

@@ -96,7 +96,7 @@ class TokenSpec:
         max_limbs: L, token slots; at least the limbs (torso included) of the largest body.
         joints_per_limb: J, joint slots and so actions per token.
         num_heights: G, numbers of the height map that comes with the tokens of an environment; 0
-            for tasks on even ground.
+            for tasks without random terrain.
         without: groups of context features that are left out, e.g. `body_pos`; a joint's group is
             named without its slot and left out of all of them.
         parts: tokens stand for limbs with their joints, or for single actuators.
