@@ -15,6 +15,7 @@ from typing import Literal
 
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.schema import Actuator, Geom, Joint, Limb, Loop, Morphology
+from gmc_bench.bodies.vectors import plus, times
 from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import Vec3
 
@@ -210,15 +211,15 @@ def _torso(height: float) -> Limb:
 def _limb(number: int, segment: _Segment, parent: Limb) -> Limb:
     direction = segment.direction
     reach = parent.geom.radius + segment.gap
-    near = _along(direction, reach)
+    near = times(direction, reach)
     return Limb(
         name=f"limb/{number}",
         parent=segment.parent,
-        position=_add(parent.geom.end, near),
+        position=plus(parent.geom.end, near),
         geom=Geom(
             kind="capsule",
             radius=LIMB_RADIUS,
-            end=_along(direction, segment.length),
+            end=times(direction, segment.length),
             density=LIMB_DENSITY,
         ),
         joints=tuple(_hinge(letter, number, direction) for letter in segment.hinges),
@@ -236,15 +237,7 @@ def _hinge(letter: str, number: int, direction: Vec3) -> Joint:
     return Joint(
         name=f"limb{letter}/{number}",
         axis=axes[letter],
-        position=_along(direction, -LIMB_RADIUS),
+        position=times(direction, -LIMB_RADIUS),
         range=(math.radians(lower), math.radians(upper)),
         slot=_SLOTS[letter],
     )
-
-
-def _along(direction: Vec3, distance: float) -> Vec3:
-    return (direction[0] * distance, direction[1] * distance, direction[2] * distance)
-
-
-def _add(left: Vec3, right: Vec3) -> Vec3:
-    return (left[0] + right[0], left[1] + right[1], left[2] + right[2])

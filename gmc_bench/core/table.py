@@ -28,16 +28,10 @@ class Table:
 
     def to_text(self) -> str:
         """Return an aligned table that is also Markdown; the first column is left-aligned."""
-        lines = [self.headings, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.headings))]
-
-        def line(cells: Sequence[str]) -> str:
-            first = cells[0].ljust(widths[0])
-            others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return _line([first, *others])
-
+        widths = _widths(self.headings, self.rows)
+        head, *lines = (_line(_padded(cells, widths)) for cells in (self.headings, *self.rows))
         rule = _line(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
-        return "\n".join([line(self.headings), rule, *map(line, self.rows)])
+        return "\n".join([head, rule, *lines])
 
     def to_markdown(self, level: int = 1) -> str:
         """Return a Markdown page: title, table and notes, in which no text means markup.
@@ -63,15 +57,21 @@ class Table:
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a plain-text table; the first column is left-aligned, the others right-aligned."""
-    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
-
-    def line(cells: Sequence[str]) -> str:
-        first = cells[0].ljust(widths[0])
-        others = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        return "  ".join([first, *others]).rstrip()
-
+    widths = _widths(headings, rows)
+    head, *lines = ("  ".join(_padded(cells, widths)).rstrip() for cells in (headings, *rows))
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(headings), rule, *map(line, rows)])
+    return "\n".join([head, rule, *lines])
+
+
+def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the characters of every column's widest cell."""
+    return [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Return cells as wide as their columns, the first left-aligned, the others right-aligned."""
+    others = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+    return [cells[0].ljust(widths[0]), *others]
 
 
 def number(value: float | None, digits: int = 1) -> str:

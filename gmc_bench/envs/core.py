@@ -332,9 +332,9 @@ class EnvironmentCore:
 
     def _go_on(self) -> None:
         """Draw and steer commands, and let events happen, between two control steps."""
-        command, simulator = self.task.command, self.simulator
+        command = self.task.command
         if command is not None:
-            steps = max(1, round(command.resample_s / simulator.control_dt))
+            steps = self.task.control_steps(command.resample_s)
             again = np.flatnonzero(self.episode_length % steps == 0)
             if len(again):
                 self._draw_commands(again)

@@ -77,6 +77,9 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
                 a new environment begins with a seed that is drawn, and which `np_random_seed` says.
             options: `morphology`, name or index of the body.
 
+        Returns:
+            The observation, and `info` with `morphology`, the name of the body.
+
         Raises:
             ConfigError: the body or the option does not exist, or the seed is no integer or
                 negative.
@@ -109,8 +112,10 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
     def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step.
 
-        `info` holds reward terms, metrics, what ended the episode, and for bodies with closed
-        loops how many of them have come open.
+        `info` holds each weighted reward term under `reward/<term>`, each metric of the task under
+        `metric/<name>`, and at the end of an episode under `ended` why it ended: the name of the
+        termination term, `time_limit` or `diverged`. Where bodies have closed loops,
+        `loops_opened` counts those that have come open in the step (see `StepResult`).
         """
         result = self.core.step([action])
         info: dict[str, Any] = {

@@ -156,7 +156,7 @@ class TokenNormalizer:
         Args:
             dynamic: (B, L, Fd) float32, raw, of any bodies in any order.
             padding: (B, L) bool, True = padding.
-            morphology_index: (B,) int64, see `update`.
+            morphology_index: (B,) int64, see `measure`.
 
         Raises:
             ConfigError: statistics are separate, and nothing says which body a row is of.

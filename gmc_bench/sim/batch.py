@@ -378,7 +378,15 @@ class BatchSimulator:
         return state | ({"terrain_streams": self.ground.streams.copy()} if self.ground else {})
 
     def part_of_physics(self, state: Mapping[str, Array], rows: slice) -> DoubleArray:
-        """Return what `physics` holds of some rows of a state of a batch with the same models."""
+        """Return what `physics` holds of some rows of a state of a batch with the same models.
+
+        Args:
+            state: from `get_state`.
+            rows: of that batch, consecutive, with a start and a stop.
+
+        Returns:
+            (sum of the rows' state sizes,) float64.
+        """
         sizes = [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in state["model_index"]]
         bounds = np.cumsum([0, *sizes])
         found: DoubleArray = state["physics"][bounds[rows.start] : bounds[rows.stop]]

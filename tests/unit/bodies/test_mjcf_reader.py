@@ -353,7 +353,10 @@ DIGEST = "f0f09cb08955bb13cb315efff902771c7a25110386f818adc9a7594ca81c7a8e"
     [
         ({"geom": Geom(kind="box", radius=0.2, half_sizes=(0.1, 0.1, 0.1))}, "largest of them"),
         ({"geom": Geom(kind="box", radius=0.1, half_sizes=(0.1, 0.1, 0.0))}, "must be positive"),
-        ({"geom": Geom(kind="sphere", radius=0.1, half_sizes=(0.1, 0.1, 0.1))}, "only boxes and ellipsoids have"),
+        (
+            {"geom": Geom(kind="sphere", radius=0.1, half_sizes=(0.1, 0.1, 0.1))},
+            "only boxes and ellipsoids have",
+        ),
         ({"geom": Geom(kind="cylinder", radius=0.1)}, "cylinder without length"),
         ({"geom": Geom(kind="sphere", radius=0.1, orientation=(0.0, 1.0, 0.0, 0.0))}, "only boxes"),
         ({"geom": Geom(kind="sphere", radius=0.1, contype=-1)}, "contact bits -1"),
