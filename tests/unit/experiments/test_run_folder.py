@@ -19,9 +19,9 @@ from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_texts import LiveTable
 from gmc_bench.experiments.tuning import Tuning, TuningFolder
+from gmc_bench.records.kept import SCALING_SETTINGS
 from gmc_bench.records.store import sealed, write_record
 from gmc_bench.studies.request import STUDY
-from gmc_bench.studies.scaling import SETTINGS
 from tests.support.records import make_record
 
 
@@ -51,7 +51,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
         (["plan.yaml"], "run"),
         (["plan.yaml", "launch.yaml"], "sweep"),
         ([STUDY, "plan.yaml", "launch.yaml"], "study"),
-        ([SETTINGS], "study"),
+        ([SCALING_SETTINGS], "study"),
         ([TuningFolder.marker], "tune"),
     ],
 )
