@@ -7,13 +7,14 @@ Environments run on all cores. `--device cpu` measures the same without a GPU, f
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.script import make_parser, run, show
-from benchmarks.training import run_config
+from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.tokens import random_tokens
@@ -29,15 +30,11 @@ from gmc_bench.policies.exploration import Explorer
 from gmc_bench.policies.torch_state import TorchState
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import repeat, side, take_turns
+from gmc_bench.profiling.training import PARTS, parts_of
 from gmc_bench.profiling.workload import anew, gradient_step, make_policy
-from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.collector import Timers
-from gmc_bench.training.trainer import Trainer, make_trainer
-from recmorph import SPEC
 
 PRECISIONS: dict[str, tuple[Precision, ...]] = {
     "cpu": ("float32", "bfloat16"),
@@ -45,7 +42,6 @@ PRECISIONS: dict[str, tuple[Precision, ...]] = {
 }
 """By kind of device."""
 MIN_REPEATS = 3
-PARTS = ("simulation", "policy", "update")
 LAYOUT, BODIES = TokenSpec(12), 100
 """Bodies of 6 to 12 limbs, nine on average as in the published set."""
 ACTING = (32, 256)
@@ -61,31 +57,21 @@ def measure_training(
 
     The first iteration does not count.
     """
-    spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     rows: list[list[str]] = []
     figures: dict[str, Any] = {}
     for precision in _precisions(device):
         config = run_config(bodies, protocol, precision=precision, device=device, threads=threads)
-        trainer = make_trainer(config, SPEC, TASK, train, spec)
-
-        def start_again(number: int, trainer: Trainer = trainer) -> None:
-            if number == 0:
-                trainer.timers = trainer.collector.timers = Timers()
-
-        sides = {"": side(until_done(trainer.iterate, device))}
-        timing = take_turns(sides, seconds, prepare=start_again)[""]
-        total = sum(timing.seconds)
-        rate = len(timing.seconds) * protocol.steps_per_iteration / total
-        shares = [getattr(trainer.timers, name) / total for name in PARTS]
-        cells = [f"{share:.0%}" for share in shares]
+        trainer = new_trainer(config, bodies)
+        sides = {"": side(until_done(trainer.iterate, device), protocol.steps_per_iteration)}
+        timing = take_turns(sides, seconds, counters={"": partial(parts_of, trainer)})[""]
+        rate, shares = timing.mean_rate, {part: timing.share(part) for part in PARTS}
+        cells = [f"{share:.0%}" for share in shares.values()]
         rows.append([precision, f"{rate:,.0f}", f"{rate / PAPER_RATE:.1f}", *cells])
-        figures[precision] = {
-            "env_steps_per_s": rate,
-            "shares": dict(zip(PARTS, shares, strict=True)),
-        }
+        figures[precision] = {"env_steps_per_s": rate, "shares": shares}
     headings = ("precision", "env steps/s", f"/ {PAPER_RATE} of a V100", *PARTS)
-    title = f"Rules `{protocol.name}` end to end: {len(train)} bodies, {protocol.num_envs} "
-    title += f"environments x {protocol.rollout_length} steps, {threads} thread(s) of simulation."
+    title = f"Rules `{protocol.name}` end to end: {len(bodies.split('train'))} bodies, "
+    title += f"{protocol.num_envs} environments x {protocol.rollout_length} steps, "
+    title += f"{threads} thread(s) of simulation."
     return Table(headings, rows, title=title), figures
 
 

@@ -41,7 +41,6 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 
 CLIP = 10.0
-TIMED = ("simulation", "policy", "update")
 PROCESSES = 64
 """Environments at most: each is a process of its own."""
 
@@ -182,7 +181,7 @@ class PlainTraining:
         self.discounted = np.zeros(protocol.num_envs)
         self.episodes = Episodes(len(bodies), task.horizon, protocol.window_iterations)
         self.iteration = 0
-        self.seconds = dict.fromkeys(TIMED, 0.0)
+        self.seconds = {"simulation": 0.0, "policy": 0.0, "update": 0.0}
         self.raw = self.envs.reset(seed=seed)[0]
 
     def _rate(self, iteration: int) -> float:

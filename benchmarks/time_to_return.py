@@ -26,7 +26,7 @@ from typing import Protocol as Interface
 
 from benchmarks.plain_training import PlainTraining
 from benchmarks.script import make_parser, run, show
-from benchmarks.training import run_config
+from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest, to_dict
@@ -38,8 +38,6 @@ from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.checkpoint import Checkpoint, read_latest, write_checkpoint
-from gmc_bench.training.trainer import make_trainer
-from recmorph import SPEC
 
 BEFORE = Protocol(
     name="lite-before",
@@ -114,8 +112,7 @@ class Ours:
 
     def __init__(self, bodies: MorphologySet, protocol: Protocol, seed: int, folder: Path) -> None:
         config = run_config(bodies, protocol, seed=seed, threads=1)
-        spec, train = token_spec(SUITE, bodies, TASK), tuple(bodies.split("train"))
-        self._trainer = make_trainer(config, SPEC, TASK, train, spec)
+        self._trainer = new_trainer(config, bodies)
         self._run, self._folder = config.run_digest, folder
         kept = read_latest(folder, self._run)
         if kept is not None:

@@ -6,36 +6,29 @@ python -m benchmarks.training_throughput --morphologies unimals_100 --seconds 60
 import contextlib
 import multiprocessing
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal
 
 import torch
 
-from benchmarks.plain_training import TIMED, PlainTraining, in_few_processes
+from benchmarks.plain_training import PlainTraining, in_few_processes
 from benchmarks.script import make_parser, run, show
-from benchmarks.training import run_config
+from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.table import Table
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import side, take_turns, timed
+from gmc_bench.profiling.training import PARTS, parts_of
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.trainer import make_trainer
-from recmorph import SPEC
 
-
-@dataclass(frozen=True)
-class _Progress:
-    """What one side has spent and done so far."""
-
-    parts: dict[str, float]
-    """Seconds by purpose."""
-    gradient_steps: float
+UPDATES = "gradient steps"
+"""Counted on both sides, beside the seconds of `PARTS`."""
 
 
 def _gradient_steps(optimizer: torch.optim.Optimizer) -> float:
@@ -61,7 +54,8 @@ class _Opponent:
         self._steps = protocol.steps_per_iteration
         self.threads: int = self._connection.recv()
         """Threads that its networks run on."""
-        self.progress: _Progress = self._connection.recv()
+        self.progress: dict[str, float] = self._connection.recv()
+        """What it has counted so far: seconds of `PARTS`, and `UPDATES`."""
 
     def iterate(self, _: int) -> tuple[float, float]:
         """Let it run one iteration; return its seconds and env steps."""
@@ -85,8 +79,8 @@ def _serve(
     plain = PlainTraining(bodies, spec, protocol, seed=0, threads=threads)
     _choose_threads(plain)
 
-    def progress() -> _Progress:
-        return _Progress(dict(plain.seconds), _gradient_steps(plain.optimizer))
+    def progress() -> dict[str, float]:
+        return {**plain.seconds, UPDATES: _gradient_steps(plain.optimizer)}
 
     connection.send(plain.threads)
     connection.send(progress())
@@ -127,35 +121,27 @@ def measure(
     steps = protocol.steps_per_iteration
     config = run_config(bodies, protocol, threads=threads, precision=precision)
     with contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent:
-        trainer = make_trainer(config, SPEC, TASK, train, spec)
+        trainer = new_trainer(config, bodies)
 
-        def progress() -> dict[str, _Progress]:
-            parts = {name: float(getattr(trainer.timers, name)) for name in TIMED}
-            ours = _Progress(parts, _gradient_steps(trainer.algorithm.optim))
-            return {"gmc-bench": ours, "plain": opponent.progress}
+        def progress() -> dict[str, float]:
+            return {**parts_of(trainer), UPDATES: _gradient_steps(trainer.algorithm.optim)}
 
-        first: dict[str, _Progress] = {}
-        sides = {"gmc-bench": side(trainer.iterate, steps), "plain": opponent.iterate}
         turns = take_turns(
-            sides, seconds, prepare=lambda number: number or first.update(progress())
+            {"gmc-bench": side(trainer.iterate, steps), "plain": opponent.iterate},
+            seconds,
+            counters={"gmc-bench": progress, "plain": lambda: opponent.progress},
         )
-        last = progress()
     rows, figures = [], {}
     for name, timing in turns.items():
-        total, count = sum(timing.seconds), len(timing.seconds)
-        shares = {
-            part: (spent - first[name].parts[part]) / total
-            for part, spent in last[name].parts.items()
-        }
+        shares = {part: timing.share(part) for part in PARTS}
         shares["other"] = 1.0 - sum(shares.values())
-        updates = (last[name].gradient_steps - first[name].gradient_steps) / count
-        rate = sum(timing.done) / total
+        updates, rate = timing.counted[UPDATES] / len(timing.seconds), timing.mean_rate
         figures[name] = {"env_steps_per_s": rate, "shares": shares, "gradient_steps": updates}
         cells = [f"{share:.0%}" for share in shares.values()]
         rows.append([name, f"{rate:,.0f}", f"{updates:.1f}", *cells])
     iterations = len(turns["plain"].seconds)
     ratio = sum(turns["plain"].seconds) / sum(turns["gmc-bench"].seconds)
-    headings = ("side", "env steps/s", "gradient steps/iteration", *TIMED, "other")
+    headings = ("side", "env steps/s", "gradient steps/iteration", *PARTS, "other")
     return Report(
         name="training_throughput",
         claim=f"Training RecMorph lite on FT: gmc-bench in {precision} / plain in float32 = "

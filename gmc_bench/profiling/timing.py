@@ -11,6 +11,9 @@ T = TypeVar("T")
 Side = Callable[[int], tuple[float, float]]
 """Takes the number of the round, does its part of it, and returns seconds and what was done."""
 
+Counters = Callable[[], Mapping[str, float]]
+"""Returns what a side has counted so far, by name: seconds of a part of its work, updates, ..."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -20,6 +23,8 @@ class Timing:
     """Of every turn."""
     done: list[float] = field(default_factory=list)
     """What was done in it: calls, env steps, ..."""
+    counted: dict[str, float] = field(default_factory=dict)
+    """By how much the side's counters rose over all turns, by name."""
 
     @property
     def median(self) -> float:
@@ -31,6 +36,15 @@ class Timing:
         """What the median turn did per second: stalls of a shared machine do not count."""
         return median(n / seconds for n, seconds in zip(self.done, self.seconds, strict=True))
 
+    @property
+    def mean_rate(self) -> float:
+        """What was done per second of all turns."""
+        return sum(self.done) / sum(self.seconds)
+
+    def share(self, name: str) -> float:
+        """Return the share of the seconds of all turns that a counter of seconds rose by."""
+        return self.counted[name] / sum(self.seconds)
+
 
 def take_turns(
     sides: Mapping[str, Side],
@@ -38,6 +52,7 @@ def take_turns(
     *,
     min_rounds: int = 1,
     prepare: Callable[[int], object] = lambda _: None,
+    counters: Mapping[str, Counters] | None = None,
 ) -> dict[str, Timing]:
     """Time sides, one turn each per round; the order turns around after every round.
 
@@ -48,11 +63,13 @@ def take_turns(
         seconds: on average for each side.
         min_rounds: at least so many.
         prepare: called with the number of each round before it, untimed.
+        counters: name of a side -> what it counts.
     """
     prepare(0)
     for side in sides.values():
         side(0)
     found = {name: Timing() for name in sides}
+    before = {name: dict(read()) for name, read in (counters or {}).items()}
     number, total = 0, 0.0
     while number < min_rounds or total < seconds * len(sides):
         prepare(number)
@@ -62,6 +79,9 @@ def take_turns(
             found[name].seconds.append(spent)
             found[name].done.append(done)
         number += 1
+    for name, read in (counters or {}).items():
+        rises = {what: value - before[name][what] for what, value in read().items()}
+        found[name].counted.update(rises)
     return found
 
 

@@ -1,6 +1,6 @@
 """Shares of training time."""
 
-from dataclasses import replace
+from functools import partial
 
 from gmc_bench.core.config import to_dict
 from gmc_bench.methods.spec import MethodSpec
@@ -9,11 +9,11 @@ from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import side, take_turns
 from gmc_bench.suites.method_rules import with_method_training, with_task_decoder
 from gmc_bench.suites.protocol import Protocol
-from gmc_bench.training.collector import Timers
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import Trainer, make_trainer
 
 PARTS = ("simulation", "policy", "update")
+"""What training spends its time on."""
 
 
 def profile_training(setting: Setting) -> Report:
@@ -29,21 +29,13 @@ def profile_training(setting: Setting) -> Report:
     method = setting.methods[0]
     protocol = with_method_training(setting.protocol, method, setting.task.id, setting.suite)
     trainer = trainer_of(setting, method, protocol)
-    first = Timers()
-
-    def begin(number: int) -> None:
-        nonlocal first
-        first = replace(trainer.timers) if number == 0 else first
-
-    run = side(trainer.iterate, protocol.steps_per_iteration)
-    turns = take_turns({"train": run}, 3 * setting.seconds, prepare=begin)["train"]
-    total = sum(turns.seconds)
-    shares = {
-        name: (getattr(trainer.timers, name) - getattr(first, name)) / total for name in PARTS
-    }
+    sides = {"train": side(trainer.iterate, protocol.steps_per_iteration)}
+    counters = {"train": partial(parts_of, trainer)}
+    turns = take_turns(sides, 3 * setting.seconds, counters=counters)["train"]
+    shares = {name: turns.share(name) for name in PARTS}
     shares["other"] = 1.0 - sum(shares.values())
     figures = {
-        "env_steps_per_s": sum(turns.done) / total,
+        "env_steps_per_s": turns.mean_rate,
         **{f"ratio_{name}_to_total": share for name, share in shares.items()},
     }
     explained = {
@@ -56,6 +48,11 @@ def profile_training(setting: Setting) -> Report:
         [figure_table(figures, explained)],
         {**figures, "explained": explained, "setting": {"num_envs": protocol.num_envs}},
     )
+
+
+def parts_of(trainer: Trainer) -> dict[str, float]:
+    """Return the seconds that a trainer has spent on each of `PARTS` so far."""
+    return {name: float(getattr(trainer.timers, name)) for name in PARTS}
 
 
 def trainer_of(setting: Setting, method: MethodSpec, protocol: Protocol) -> Trainer:

@@ -26,6 +26,20 @@ def test_sides_take_turns_and_the_median_turn_counts():
     assert prepared == [0, 0, 1, 2]
 
 
+def test_counters_rise_by_what_the_rounds_that_count_added():
+    counted = {"slow part": 0.0, "updates": 0.0}
+
+    def run(number):
+        counted["slow part"] += 0.5
+        counted["updates"] += 3
+        return 2.0, 10 + number
+
+    turns = take_turns({"a": run}, 4.0, counters={"a": lambda: counted})["a"]
+    assert turns.counted == {"slow part": 1.0, "updates": 6.0}  # not the first call
+    assert turns.share("slow part") == 0.25
+    assert turns.mean_rate == (10 + 11) / 4
+
+
 @pytest.mark.parametrize("least", [1, 5])
 def test_a_function_is_repeated_often_enough(least):
     calls = []
