@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from benchmarks.ant import AntBatch, gymnasium_ant
-from benchmarks.script import make_parser, show
+from benchmarks.script import count, make_parser, run, show
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.profiling.report import Report, describe_machine
@@ -131,7 +131,7 @@ def _served(requests: IO[str], answers: IO[str]) -> Side:
 def main() -> None:
     """Measure and print."""
     parser = make_parser("Measure env steps/s on Ant-v5 beside EnvPool.")
-    parser.add_argument("--num-envs", type=int, default=64, help="default: 64")
+    parser.add_argument("--num-envs", type=count, default=64, help="default: 64")
     parser.add_argument(
         "--envpool-python",
         default=sys.executable,
@@ -143,4 +143,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -29,10 +29,10 @@ from tensorboard.backend.event_processing import (  # type: ignore[import-untype
 
 from benchmarks.command import Command, Ended, Fault, preload_shim, run_command, wait_for, warm_up
 from benchmarks.kept_files import TINY, tiny_set
-from benchmarks.script import make_resumable_parser, read_results, run, write_results
+from benchmarks.networks import network_ids
+from benchmarks.script import count, make_resumable_parser, read_results, run, write_results
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
 from gmc_bench.core.table import aligned
-from gmc_bench.methods import METHODS
 from gmc_bench.suites import SUITES
 
 SMALL = (
@@ -45,6 +45,7 @@ SWEEP = "two tasks"
 TIMES = ("created", "wall_clock_s", "env_steps_per_s", "digest", "git_commit", "git_dirty")
 """Fields of records that two equal runs differ in."""
 KILLS = 6  # of a chain at most
+GOAL = 1000  # kills in all
 EXIT_CODES = {0, 2, 130}
 """What commands may end with after other faults than kills: done, one sentence, interrupted."""
 ERRORS = {"disk full": errno.ENOSPC, "I/O error": errno.EIO, "read-only": errno.EROFS}
@@ -77,7 +78,7 @@ class Case:
 
 def make_cases() -> list[Case]:
     """Return all methods in all suites; those that differ in more than one come last."""
-    methods = [name for name in METHODS.names() if name != "mlp-10m"]
+    methods = network_ids()
     suites = {name: SUITES.get(name).tasks[0] for name in SUITES.names()}
     first = [Case(method, "unimal-v1", "ft") for method in methods]
     first += [
@@ -302,7 +303,8 @@ def to_text(counts: Counter[str]) -> str:
 def main() -> int:
     """Run the chains that are missing; return 1 if one ever went wrong."""
     parser = make_resumable_parser("Disturb runs and compare how they end.")
-    parser.add_argument("--kills", type=int, default=1000, help="in all (default: 1,000)")
+    text = f"in all (default: {GOAL:,})"
+    parser.add_argument("--kills", type=count, default=GOAL, help=text)
     options = parser.parse_args()
     why = preload_shim()
     content = read_results(options.out)

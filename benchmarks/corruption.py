@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kept_files import KeptFiles, make_kept_files
-from benchmarks.script import make_resumable_parser, read_results, run, write_results
+from benchmarks.script import count, make_resumable_parser, read_results, run, write_results
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.table import aligned
 
 OUTCOMES = ("refused", "passed over", "without effect", "missed", "failed")
 """Of a case; the last two must not happen: another value was read, or the reader broke."""
 BAD = ("missed", "failed")
+GOAL = 100_000  # cases
 MAX_SECONDS = 5.0
 MAX_GROWTH = 1 << 30  # bytes of memory beyond what the whole files take
 MAX_EXAMPLES = 50
@@ -106,7 +107,7 @@ def _block(data: bytes, rng: np.random.Generator) -> tuple[int, int]:
 
 
 class Corruption:
-    """Damages files and looks what comes of it.
+    """Damages files, reads them and says what came of it.
 
     Args:
         kept: the files; they are whole again after every case.
@@ -235,7 +236,8 @@ def cases(first: int, last: int, seconds: float) -> Iterator[int]:
 def main() -> int:
     """Run the cases that are missing; return 1 if one of all failed."""
     parser = make_resumable_parser("Damage files and read them again.")
-    parser.add_argument("--cases", type=int, default=100_000, help="in all (default: 100,000)")
+    text = f"in all (default: {GOAL:,})"
+    parser.add_argument("--cases", type=count, default=GOAL, help=text)
     options = parser.parse_args()
     results = Results(options.out)
     memory = Path("/dev/shm")

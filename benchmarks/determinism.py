@@ -23,14 +23,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from benchmarks.networks import network_ids
 from benchmarks.script import make_resumable_parser, read_results, run, write_results
 from gmc_bench.bodies.sets import load_morphologies
+from gmc_bench.conformance.method_subject import NETWORKS, PolicyInput, call
+from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.table import aligned
 from gmc_bench.core.types import Array
+from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.methods import METHODS
+from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.profiling.report import ROOT
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
+from gmc_bench.tokens.spec import TokenSpec
 
 STEPS = 1000
 BLOCK = 100  # steps of a digest
@@ -52,7 +60,7 @@ class Way(NamedTuple):
     parts: tuple[str, ...] = (SIMULATION, POLICY)
     threads: int = 1
     variables: tuple[tuple[str, str], ...] = ()
-    """Of the process's environment; networks import no simulation, and that no networks."""
+    """Of the process's environment."""
 
 
 def _numba(name: str, features: str) -> tuple[tuple[str, str], ...]:
@@ -97,8 +105,6 @@ def simulate(task: str, bodies: list[Any], threads: int) -> list[str]:
 
     They are taken from observations, rewards with their terms, metrics, and what ended.
     """
-    from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-
     short = replace(TASKS.get(task), horizon=170)  # bodies are drawn anew in resets
     env = MorphologyVectorEnv(short, bodies, ENVIRONMENTS, num_threads=threads)
     limbs, joints = env.token_spec.max_limbs, env.token_spec.joints_per_limb
@@ -117,14 +123,6 @@ def simulate(task: str, bodies: list[Any], threads: int) -> list[str]:
 
 def act(method_id: str) -> dict[str, str]:
     """Return the digests of a method's outputs and gradients."""
-    import torch
-
-    from gmc_bench.conformance.method_subject import NETWORKS, PolicyInput, call
-    from gmc_bench.conformance.tokens import random_tokens
-    from gmc_bench.methods import METHODS
-    from gmc_bench.methods.policy import ActorCritic
-    from gmc_bench.tokens.spec import TokenSpec
-
     rng, spec = np.random.default_rng(0), METHODS.get(method_id)
     policy = ActorCritic(
         spec, spec.make_config("lite"), TokenSpec(12), num_bodies=len(LIMBS)
@@ -163,12 +161,8 @@ def _child(way: Way) -> dict[str, Any]:
             name: simulate(task, bodies, way.threads) for name, task, bodies in cases()
         }
     if POLICY in way.parts:
-        import torch
-
-        from gmc_bench.methods import METHODS
-
         torch.set_num_threads(way.threads)
-        found[POLICY] = {name: act(name) for name in METHODS.names() if name != "mlp-10m"}
+        found[POLICY] = {name: act(name) for name in network_ids()}
     return found
 
 

@@ -28,10 +28,11 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from benchmarks.fuzz_targets import SEEDS, TARGETS, Target, call, make_target, seeds
-from benchmarks.script import make_resumable_parser, read_results, run, write_results
+from benchmarks.script import count, make_resumable_parser, read_results, run, write_results
 from gmc_bench.core.table import aligned
 from gmc_bench.profiling.report import ROOT
 
+GOAL = 1_000_000  # executions of all targets
 MEMORY = 1 << 30  # bytes beyond what a process has before its first input
 SECONDS = 5  # of processor time, for one input
 LONGEST = 1 << 14  # bytes of an input
@@ -254,7 +255,8 @@ def to_text(content: dict[str, Any]) -> str:
 def main() -> int:
     """Run what is missing; return 1 after a finding."""
     parser = make_resumable_parser("Fuzz everything that reads files.", is_needed=False)
-    parser.add_argument("--executions", type=int, default=1_000_000, help="of all targets")
+    text = f"of all targets (default: {GOAL:,})"
+    parser.add_argument("--executions", type=count, default=GOAL, help=text)
     parser.add_argument("--corpus", type=Path, help="folder of inputs to remember")
     parser.add_argument(
         "--engine", choices=("atheris", "mutations"),

@@ -10,14 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
-from benchmarks.script import make_parser, run, show
+from benchmarks.networks import BODIES, LAYOUT, minibatch_step, network_ids, random_batch
+from benchmarks.script import add_bodies, make_parser, run, show
 from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.precision import Precision
 from gmc_bench.core.table import Table
@@ -25,16 +24,14 @@ from gmc_bench.experiments.resolve import check_device
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.policies.exploration import Explorer
 from gmc_bench.policies.torch_state import TorchState
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import repeat, side, take_turns
 from gmc_bench.profiling.training import PARTS, parts_of
-from gmc_bench.profiling.workload import anew, gradient_step, make_policy
+from gmc_bench.profiling.workload import anew, make_policy
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
-from gmc_bench.tokens.spec import TokenSpec
 
 PRECISIONS: dict[str, tuple[Precision, ...]] = {
     "cpu": ("float32", "bfloat16"),
@@ -42,8 +39,6 @@ PRECISIONS: dict[str, tuple[Precision, ...]] = {
 }
 """By kind of device."""
 MIN_REPEATS = 3
-LAYOUT, BODIES = TokenSpec(12), 100
-"""Bodies of 6 to 12 limbs, nine on average as in the published set."""
 ACTING = (32, 256)
 """Environments of the rules `paper` and `lite`."""
 PAPER_RATE = 698
@@ -113,14 +108,9 @@ def _networks(
     method = METHODS.get(name)
     chosen = preset if preset in method.presets else None
     model = make_policy(method, chosen, LAYOUT.max_limbs, BODIES, precision).to(device)
-    length, rng = model.sequence_length, np.random.default_rng(1)
-    step = gradient_step(
-        model,
-        _tokens(batch_size // length * length, device),
-        # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
-        lambda sequences: torch.from_numpy(rng.integers(BODIES, size=sequences)),
-    )
-    calls = {"step": step} | {f"act {count}": _acting(model, count) for count in ACTING}
+    calls = {"step": minibatch_step(model, batch_size)} | {
+        f"act {count}": _acting(model, count) for count in ACTING
+    }
     found: dict[str, float | None] = {}
     with TorchState(torch.get_num_threads(), device, 0, precision=precision).in_use():
         for what, call in calls.items():
@@ -131,7 +121,7 @@ def _networks(
 
 def _acting(model: ActorCritic, count: int) -> Callable[[], None]:
     """Return what chooses actions as a rollout does."""
-    tokens = _tokens(count, str(model.action_std.device))
+    tokens = random_batch(count, str(model.action_std.device))
     explorer, bodies = Explorer(model), tokens.morphology_index.cpu().numpy()
     noise = torch.zeros(tokens.action_padding_mask.shape, device=tokens.dynamic.device)
     state = model.initial_state(count)
@@ -141,13 +131,6 @@ def _acting(model: ActorCritic, count: int) -> Callable[[], None]:
             explorer(anew(tokens), noise, state, bodies)
 
     return act
-
-
-def _tokens(count: int, device: str) -> TokenBatch:
-    rng = np.random.default_rng(0)
-    found = random_tokens(rng, LAYOUT, rng.integers(6, 13, BODIES).tolist(), count)
-    moved = (found.morphology_index.to(device), found.dynamic.to(device))
-    return TokenBatch(found.table.to(device), *moved)
 
 
 def until_done(run: Callable[[], object], device: str) -> Callable[[], None]:
@@ -202,17 +185,16 @@ def measure(
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser("Measure training with the networks on a GPU.")
-    parser.set_defaults(seconds=120.0)
+    parser = make_parser("Measure training with the networks on a GPU.", seconds=120.0)
     parser.add_argument("--device", default="cuda", help="default: cuda")
-    parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    add_bodies(parser)
     parser.add_argument("--protocol", nargs="+", default=["paper", "standard"], help="of training")
     parser.add_argument("--method", nargs="+", help="default: all that are registered")
     options = parser.parse_args()
     device = check_device(options.device)
     # Long enough that the learning rate stays near its peak during the measurement.
     chosen = [replace(SUITE.protocol(name), env_steps=2_000_000_000) for name in options.protocol]
-    methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
+    methods = options.method or network_ids()
     bodies = load_morphologies(options.morphologies)
     found = measure(bodies, chosen, methods, device, options.threads, options.seconds)
     show(found, as_json=options.json)

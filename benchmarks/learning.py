@@ -7,8 +7,6 @@ same bodies. Where runs differ in nothing but their seeds, a row for all of them
 each body counts with its mean over seeds. Writes the learning curves beside the table.
 """
 
-import argparse
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.script import Parser, run
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.experiments.experiment import Experiment
@@ -118,22 +117,24 @@ def cells(gain: Gain) -> list[str]:
     return [gain.mode, *(f"{number:.1f}" for number in numbers)]
 
 
-def main() -> int:
+def main() -> None:
     """Print the table and write the picture."""
-    parser = argparse.ArgumentParser(description="Trained policies against untrained ones.")
+    parser = Parser("Trained policies against untrained ones.")
     parser.add_argument("runs", metavar="RUN_DIR", type=Path, nargs="+", help="finished runs")
-    parser.add_argument("--out", type=Path, default=Path("learning.png"), help="picture")
+    parser.add_argument(
+        "--out", type=Path, default=Path("learning.png"), help="picture (default: learning.png)"
+    )
     options = parser.parse_args()
-    records = [read_record(run / "record.json") for run in options.runs]
+    records = [read_record(folder / "record.json") for folder in options.runs]
     columns = (
         "suite", "task", "method", "seed", "actions", "untrained", "trained",
         "standard errors over bodies", "over episodes",
     )  # fmt: skip
     rows: list[list[str]] = []
     groups: dict[tuple[str, ...], list[tuple[int, Gain]]] = defaultdict(list)
-    for record, run in zip(records, options.runs, strict=True):
+    for record, folder in zip(records, options.runs, strict=True):
         name = (record.suite, record.task, record.method)
-        for gain in gains(record, run):
+        for gain in gains(record, folder):
             rows.append([*name, str(record.seed), *cells(gain)])
             alike = (*name, record.config_digest, record.morphologies.digest, gain.mode)
             groups[alike].append((record.seed, gain))
@@ -143,8 +144,7 @@ def main() -> int:
             rows.append([*group[:3], seeds, *cells(pool([gain for _, gain in members]))])
     print(Table(columns, rows).to_text())
     draw(records, options.out)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -5,6 +5,7 @@ too; only the order of the limbs of each body is turned around for the backward 
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -13,26 +14,38 @@ from torch.nn.functional import silu
 
 from gmc_bench.tokens.spec import TokenSpec
 
-WIDTH, HIDDEN, BLOCKS, NORM_EPS = 64, 64, 2, 1e-6
+NORM_EPS = 1e-6
 
 Batch = dict[str, torch.Tensor]
 """Transitions by name. What networks see: `tokens` (B, L, F) float32, normalised; `limb_padding`
 (B, L) and `action_padding` (B, L, J) bool. In a rollout (T, N) stands for B."""
 
 
+class Sizes(NamedTuple):
+    """Sizes of a network."""
+
+    width: int
+    hidden: int
+    blocks: int
+
+
+LITE = Sizes(width=64, hidden=64, blocks=2)
+"""Those of RecMorph `lite`."""
+
+
 class Block(nn.Module):
     """One RecMorph block over padded slots, (B, L, width) -> (B, L, width)."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.input_norm = nn.RMSNorm(WIDTH, NORM_EPS)
-        self.input_projection = nn.Linear(WIDTH, HIDDEN, bias=False)
-        self.gate_projection = nn.Linear(WIDTH, HIDDEN, bias=False)
-        self.ahead = nn.RNN(HIDDEN, HIDDEN, batch_first=True)
-        self.behind = nn.RNN(HIDDEN, HIDDEN, batch_first=True)
-        self.context_norm = nn.RMSNorm(2 * HIDDEN, NORM_EPS)
-        self.output_projection = nn.Linear(2 * HIDDEN, WIDTH, bias=False)
-        self.output_norm = nn.RMSNorm(WIDTH, NORM_EPS)
+        self.input_norm = nn.RMSNorm(width, NORM_EPS)
+        self.input_projection = nn.Linear(width, hidden, bias=False)
+        self.gate_projection = nn.Linear(width, hidden, bias=False)
+        self.ahead = nn.RNN(hidden, hidden, batch_first=True)
+        self.behind = nn.RNN(hidden, hidden, batch_first=True)
+        self.context_norm = nn.RMSNorm(2 * hidden, NORM_EPS)
+        self.output_projection = nn.Linear(2 * hidden, width, bias=False)
+        self.output_norm = nn.RMSNorm(width, NORM_EPS)
 
     def forward(self, x: torch.Tensor, reverse: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """Mix along the limbs; indexing with `reverse` turns every body's real limbs around."""
@@ -47,11 +60,11 @@ class Block(nn.Module):
 class Network(nn.Module):
     """RecMorph: (B, L, F) -> (B, L, outputs), arbitrary in padding."""
 
-    def __init__(self, num_features: int, num_outputs: int) -> None:
+    def __init__(self, num_features: int, num_outputs: int, sizes: Sizes = LITE) -> None:
         super().__init__()
-        self.embedding = nn.Linear(num_features, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
-        self.decoder = nn.Linear(WIDTH, num_outputs)
+        self.embedding = nn.Linear(num_features, sizes.width)
+        self.blocks = nn.ModuleList(Block(sizes.width, sizes.hidden) for _ in range(sizes.blocks))
+        self.decoder = nn.Linear(sizes.width, num_outputs)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         nn.init.uniform_(self.decoder.weight, -0.01, 0.01)
         nn.init.zeros_(self.decoder.bias)
@@ -62,7 +75,7 @@ class Network(nn.Module):
         slot = torch.arange(batch["limb_padding"].shape[1])
         source = torch.where(slot < length, length - 1 - slot, slot)
         reverse = (torch.arange(len(length)).unsqueeze(1), source)
-        x = self.embedding(batch["tokens"]) * math.sqrt(WIDTH)
+        x = self.embedding(batch["tokens"]) * math.sqrt(self.embedding.out_features)
         for block in self.blocks:
             x = block(x, reverse)
         outputs: torch.Tensor = self.decoder(x)
@@ -72,10 +85,10 @@ class Network(nn.Module):
 class Agent(nn.Module):
     """Actor and critic."""
 
-    def __init__(self, spec: TokenSpec, std: float) -> None:
+    def __init__(self, spec: TokenSpec, std: float, sizes: Sizes = LITE) -> None:
         super().__init__()
-        self.actor = Network(spec.num_features, spec.actions_per_token)
-        self.critic = Network(spec.num_features, 1)
+        self.actor = Network(spec.num_features, spec.actions_per_token, sizes)
+        self.critic = Network(spec.num_features, 1, sizes)
         self.std = std
 
     def distribution(self, batch: Batch) -> Normal:

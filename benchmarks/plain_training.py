@@ -15,7 +15,6 @@ MuJoCo's Python functions was no faster) and reversal by index (a little faster 
 # mypy: allow-untyped-calls
 # torch leaves distributions and `backward` without types.
 
-import argparse
 import itertools
 import math
 import time
@@ -30,6 +29,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from torch import nn
 
 from benchmarks.plain_network import Agent, Batch, total
+from benchmarks.script import add_bodies, count, make_parser, run
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.envs.morphology_env import MorphologyEnv
@@ -324,13 +324,15 @@ def in_few_processes(protocol: Protocol) -> Protocol:
 
 def main() -> None:
     """Train and print the curve."""
-    parser = argparse.ArgumentParser(description="Train RecMorph lite with plain PPO.")
-    parser.add_argument("--env-steps", type=int, default=SUITE.protocol("lite").env_steps)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
-    parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    lite = SUITE.protocol("lite")
+    description = "Train RecMorph lite with plain PPO."
+    parser = make_parser(description, threads=1, seconds=None, as_json=False)
+    text = f"default: {lite.env_steps:,}"
+    parser.add_argument("--env-steps", type=count, default=lite.env_steps, help=text)
+    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    add_bodies(parser)
     options = parser.parse_args()
-    protocol = in_few_processes(replace(SUITE.protocol("lite"), env_steps=options.env_steps))
+    protocol = in_few_processes(replace(lite, env_steps=options.env_steps))
     bodies = load_morphologies(options.morphologies)
     spec = token_spec(SUITE, bodies, TASK)
     settings = {"seed": options.seed, "threads": options.threads}
@@ -345,4 +347,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

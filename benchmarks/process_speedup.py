@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.script import make_parser, run, show
+from benchmarks.script import add_bodies, make_parser, run, show
 from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -75,10 +75,9 @@ def measure(bodies: MorphologySet, processes: int, threads: int, seconds: float)
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser("Measure one run that several processes share.")
-    parser.set_defaults(threads=1)
+    parser = make_parser("Measure one run that several processes share.", threads=1)
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
-    parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    add_bodies(parser)
     options = parser.parse_args()
     bodies = load_morphologies(options.morphologies)
     found = measure(bodies, options.processes, options.threads, options.seconds)

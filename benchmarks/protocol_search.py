@@ -10,7 +10,6 @@ ones in folders of their own, so a search that is stopped goes on where it was, 
 checkpoint. Judged is the training return; the test split is never simulated.
 """
 
-import argparse
 import json
 import statistics
 import time
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.script import run
+from benchmarks.script import Parser, add_bodies, duration, run
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import RecordError
@@ -288,12 +287,12 @@ def _result(records: Sequence[RunRecord]) -> str:
 
 def main() -> int:
     """Run the search, or only make its table."""
-    parser = argparse.ArgumentParser(description="Search of the rules of the protocol lite.")
+    parser = Parser("Search of the rules of the protocol lite.")
     add = parser.add_argument
     add("--out", type=Path, default=Path("protocol-search"), help="folder of the search")
     add("--table", type=Path, metavar="RUNS", help="only the table of the records in this folder")
-    add("--morphologies", default=SEARCH_SET, help=f"bodies (default: {SEARCH_SET})")
-    add("--core-seconds", type=float, default=300.0, help="of a run (default: 300)")
+    add_bodies(parser, SEARCH_SET)
+    add("--core-seconds", type=duration, default=300.0, help="of a run (default: 300)")
     add("--methods", nargs="+", default=list(METHODS), help=f"default: {' '.join(METHODS)}")
     add("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS, help="default: all")
     add("--seeds", nargs="+", type=int, default=list(SEEDS), help="default: 1001 1002")

@@ -4,13 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import determinism
-from benchmarks.chaos import MOMENTS
-from benchmarks.corruption import OUTCOMES
-from benchmarks.soak import FEWEST, MEASURED, growth
+from benchmarks import chaos, corruption, determinism, fuzz, soak
 
 REACHED = Path(__file__).with_name("reached")
-GOALS = {"corruption": 100_000, "fuzz": 1_000_000, "chaos": 1000, "soak": 7200}
 
 
 def read(name: str) -> dict[str, Any]:
@@ -21,12 +17,12 @@ def read(name: str) -> dict[str, Any]:
 
 def soak_row() -> str:
     """Return the row of the soak: of its longest process, if one was long enough to tell."""
-    start = f"| `benchmarks.soak` | {GOALS['soak']:,} s | "
+    start = f"| `benchmarks.soak` | {soak.GOAL:,} s | "
     processes = read("soak")["processes"] if (REACHED / "soak.json").exists() else []
     rows: list[dict[str, float]] = max(processes, key=len, default=[])
-    if len(rows) < FEWEST:
+    if len(rows) < soak.FEWEST:
         return f"{start}not run yet | |"
-    grown = ", ".join(f"{name} {growth(rows, name):+.1f}" for name in MEASURED)
+    grown = ", ".join(f"{name} {soak.growth(rows, name):+.1f}" for name in soak.MEASURED)
     return f"{start}{rows[-1]['seconds']:,.0f} s, {len(rows)} sweeps | growth: {grown} |"
 
 
@@ -63,13 +59,13 @@ def _machine(content: dict[str, Any]) -> str:
 
 def markdown() -> str:
     """Return the section of the page on reliability."""
-    corruption, fuzz, chaos = (read(name) for name in ("corruption", "fuzz", "chaos"))
-    targets, kills = fuzz["targets"], chaos["counts"]
+    damaged, disturbed = read("corruption"), read("chaos")
+    targets, kills = read("fuzz")["targets"], disturbed["counts"]
     executions = sum(row["executions"] for row in targets.values())
     findings = sum(len(row["findings"]) for row in targets.values())
     slowest = max(row.get("slowest_s", 0) for row in targets.values())
     peak = max(row.get("peak_bytes", 0) for row in targets.values()) >> 20
-    outcomes = ", ".join(f"{corruption['outcomes'][name]:,} {name}" for name in OUTCOMES)
+    outcomes = ", ".join(f"{damaged['outcomes'][name]:,} {name}" for name in corruption.OUTCOMES)
     bad = kills.get("other bytes", 0), kills.get("lost or repeated steps", 0)
     lines = [
         "## Reached so far",
@@ -79,18 +75,18 @@ def markdown() -> str:
         "",
         "| command | goal | reached | outcome |",
         "| --- | ---: | ---: | --- |",
-        f"| `benchmarks.chaos` | {GOALS['chaos']:,} kills | {kills.get('kills', 0):,} in "
+        f"| `benchmarks.chaos` | {chaos.GOAL:,} kills | {kills.get('kills', 0):,} in "
         f"{kills.get('chains', 0):,} chains | {bad[0]} with other bytes, {bad[1]} with lost or "
-        f"repeated steps, {len(chaos['problems'])} problems |",
-        f"| `benchmarks.corruption` | {GOALS['corruption']:,} cases | {corruption['cases']:,} | "
+        f"repeated steps, {len(disturbed['problems'])} problems |",
+        f"| `benchmarks.corruption` | {corruption.GOAL:,} cases | {damaged['cases']:,} | "
         f"{outcomes} |",
-        f"| `benchmarks.fuzz` | {GOALS['fuzz']:,} executions | {executions:,} | {findings} "
+        f"| `benchmarks.fuzz` | {fuzz.GOAL:,} executions | {executions:,} | {findings} "
         f"finding{'s' * (findings != 1)}, all fixed; slowest {slowest:.2f} s, peak {peak:,} MiB |",
         soak_row(),
         "",
         "| killed | times |",
         "| --- | ---: |",
-        *(f"| {name} | {kills.get(f'kill {name}', 0):,} |" for name in MOMENTS),
+        *(f"| {name} | {kills.get(f'kill {name}', 0):,} |" for name in chaos.MOMENTS),
         "",
         "| other fault, and how the command ended | times |",
         "| --- | ---: |",

@@ -1,4 +1,4 @@
-"""All benchmarks in a row, as one Markdown document with the machine's description.
+"""Speed of stepping, gradient steps and training, as one Markdown document with the machine.
 
 python -m benchmarks.run_all --out benchmarks.md
 """
@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.script import make_parser
+from benchmarks.script import add_bodies, make_parser, run
 from gmc_bench.profiling.report import ROOT, Report, describe_machine, machine_markdown
 
 SCRIPTS = ("ant_envpool", "update_speed", "training_throughput")
 
 
-def run(script: str, options: Sequence[str]) -> Report | None:
-    """Run one benchmark in a process of its own; return `None` if it fails."""
+def report_of(script: str, options: Sequence[str]) -> Report | None:
+    """Run a benchmark in a process of its own; return its report, `None` if it fails."""
     command = [sys.executable, "-m", f"benchmarks.{script}", "--json", *options]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     return Report.from_json(done.stdout) if done.returncode == 0 else None
@@ -32,16 +32,16 @@ def document(reports: dict[str, Report | None], threads: int) -> str:
 
 def main() -> int:
     """Run all; return 1 if one failed."""
-    parser = make_parser("Run every benchmark.")
+    parser = make_parser("Measure stepping, gradient steps and training.", as_json=False)
     parser.add_argument("--envpool-python", default=sys.executable, help="see ant_envpool")
-    parser.add_argument("--morphologies", help="see training_throughput")
+    add_bodies(parser)
     parser.add_argument("--out", type=Path, help="write to this file instead of printing")
     options = parser.parse_args()
     shared = ["--threads", str(options.threads), "--seconds", str(options.seconds)]
     own = {"ant_envpool": ["--envpool-python", options.envpool_python]}
     if options.morphologies:
         own["training_throughput"] = ["--morphologies", options.morphologies]
-    reports = {name: run(name, [*shared, *own.get(name, [])]) for name in SCRIPTS}
+    reports = {name: report_of(name, [*shared, *own.get(name, [])]) for name in SCRIPTS}
     text = document(reports, options.threads)
     if options.out:
         options.out.write_text(text, encoding="utf-8")
@@ -51,4 +51,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

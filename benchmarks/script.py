@@ -8,19 +8,76 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gmc_bench.core.errors import GmcBenchError
+from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.profiling.report import Report, describe_machine, machine_markdown
 from gmc_bench.records.store import write_atomic
 from gmc_bench.sim.batch import available_threads
 
+ALL_THREADS = available_threads()
 
-def make_parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser with the options that all benchmarks share."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--threads", type=int, default=available_threads(), help="default: all")
-    parser.add_argument("--seconds", type=float, default=20.0, help="on each side (default: 20)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+class Parser(argparse.ArgumentParser):
+    """A parser of a benchmark's options, whose complaints are `ConfigError`s."""
+
+    def __init__(self, description: str) -> None:
+        prog = f"python -m benchmarks.{Path(sys.argv[0]).stem}"
+        super().__init__(prog=prog, description=description)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise ConfigError(f"{message}; see '{self.prog} --help'")
+
+
+def count(text: str) -> int:
+    """Convert an option that takes an integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """Convert an option that takes seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be seconds, not negative, got {text!r}")
+    return seconds
+
+
+def make_parser(
+    description: str,
+    *,
+    threads: int | None = ALL_THREADS,
+    seconds: float | None = 20.0,
+    as_json: bool = True,
+) -> Parser:
+    """Return a parser with the options that measuring scripts share.
+
+    Args:
+        description: of the benchmark.
+        threads: default of `--threads`; `None` for a script without this option.
+        seconds: the same of `--seconds`.
+        as_json: whether there is `--json`.
+    """
+    parser = Parser(description)
+    if threads is not None:
+        text = "all" if threads == ALL_THREADS else str(threads)
+        parser.add_argument("--threads", type=count, default=threads, help=f"default: {text}")
+    if seconds is not None:
+        text = f"on each side (default: {seconds:g})"
+        parser.add_argument("--seconds", type=duration, default=seconds, help=text)
+    if as_json:
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
+
+
+def add_bodies(parser: Parser, default: str | None = None) -> None:
+    """Add the option for the bodies to train on."""
+    text = "body set; SET:N for its first N train bodies"
+    text += f" (default: {default})" if default else ""
+    parser.add_argument("--morphologies", default=default, help=text)
 
 
 def make_resumable_parser(
@@ -28,25 +85,36 @@ def make_resumable_parser(
     *,
     is_needed: bool = True,
     seconds: float = math.inf,
-    what: str = "at most, now",
-) -> argparse.ArgumentParser:
+    what: str = "at most, now (default: no limit)",
+) -> Parser:
     """Return a parser with the options of benchmarks that go on where they were stopped.
 
     Args:
         description: of the benchmark.
         is_needed: whether every call needs a file of results.
         seconds: default of `--seconds`.
-        what: `--seconds` is.
+        what: help of `--seconds`.
     """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--seconds", type=float, default=seconds, help=what)
+    parser = Parser(description)
+    parser.add_argument("--seconds", type=duration, default=seconds, help=what)
     parser.add_argument("--out", type=Path, required=is_needed, help="results, JSON; continued")
     return parser
 
 
 def read_results(path: Path, **beginning: Any) -> dict[str, Any]:
-    """Return the results so far; where there are none, what they begin with."""
-    content: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else beginning
+    """Return the results so far; where there are none, what they begin with.
+
+    Raises:
+        ConfigError: the file holds something else.
+    """
+    if not path.exists():
+        return beginning
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        content = None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} is not a file of results; give --out another name")
     return content
 
 

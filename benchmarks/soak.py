@@ -26,6 +26,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.profiling.memory import resident_bytes
 
+GOAL = 7200  # s
 MAX_GROWTH_MIB = 64.0
 MEASURED = ("memory_mib", "open_files", "threads")
 FEWEST = 10  # sweeps of a process whose growth can be told
@@ -75,8 +76,11 @@ def summary(processes: list[list[dict[str, float]]]) -> list[list[str]]:
 
 def main() -> int:
     """Run for the time that is missing; return 1 if something grew."""
-    description = "Run sweeps for long and watch memory and files."
-    parser = make_resumable_parser(description, seconds=7200, what="in all (default: 7,200)")
+    parser = make_resumable_parser(
+        "Run sweeps for long and watch memory and files.",
+        seconds=GOAL,
+        what=f"in all (default: {GOAL:,})",
+    )
     options = parser.parse_args()
     content = read_results(options.out, processes=[])
     done = sum(rows[-1]["seconds"] for rows in content["processes"] if rows)

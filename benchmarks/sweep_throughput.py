@@ -8,7 +8,6 @@ than training as short as this. What a side reached is written to standard error
 known, so that a measurement that is stopped was not in vain.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.script import make_parser, show
+from benchmarks.script import count, make_parser, run, show
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.profiling.report import ROOT, Report, describe_machine
@@ -100,9 +99,9 @@ def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
     best: dict[str, Speed] = {}
     sides = {"one alone": (by_hand, 1), "by hand": (by_hand, jobs), "sweep": (by_sweep, jobs)}
     for turn in range(turns):
-        for name, (run, count) in sides.items():
+        for name, (train, runs) in sides.items():
             with tempfile.TemporaryDirectory() as folder:
-                found = run(Path(folder), count, env_steps, threads)
+                found = train(Path(folder), runs, env_steps, threads)
             before = best.get(name, found)
             best[name] = Speed(max(found.training, before.training), max(found.whole, before.whole))
             tell(
@@ -110,7 +109,7 @@ def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
                 f"training, {found.whole:,.0f} from start to record"
             )
     rows = [[name, f"{speed.training:,.0f}", f"{speed.whole:,.0f}"] for name, speed in best.items()]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    machine = describe_machine(threads)
     ratio = best["sweep"].training / best["by hand"].training
     whole = best["sweep"].whole / best["by hand"].whole
     return Report(
@@ -123,24 +122,24 @@ def measure(jobs: int, env_steps: int, threads: int, turns: int) -> Report:
            for what, value in speed._asdict().items()},
         notes=[
             f"RecMorph lite on FT, {jobs} runs at a time of {env_steps:,} env steps, {threads} "
-            f"thread(s) each on {cores} core(s), best of {turns} turn(s).",
+            f"thread(s) each on {machine['hardware']['cores']} core(s), best of {turns} turn(s).",
             "'whole' also holds imports and the record; nothing is scored.",
         ],
-        machine=describe_machine(threads),
+        machine=machine,
     )  # fmt: skip
 
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser("Measure the runs of a sweep beside processes started by hand.")
-    parser.set_defaults(threads=1)
-    parser.add_argument("--jobs", type=int, default=4, help="runs at a time (default: 4)")
-    parser.add_argument("--env-steps", type=int, default=60_000, help="of each (default: 60000)")
-    parser.add_argument("--turns", type=int, default=1, help="of every side (default: 1)")
+    description = "Measure the runs of a sweep beside processes started by hand."
+    parser = make_parser(description, threads=1, seconds=None)
+    parser.add_argument("--jobs", type=count, default=4, help="runs at a time (default: 4)")
+    parser.add_argument("--env-steps", type=count, default=60_000, help="of each (default: 60,000)")
+    parser.add_argument("--turns", type=count, default=1, help="of every side (default: 1)")
     options = parser.parse_args()
     found = measure(options.jobs, options.env_steps, options.threads, options.turns)
     show(found, as_json=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -25,7 +25,7 @@ from typing import Any
 from typing import Protocol as Interface
 
 from benchmarks.plain_training import PlainTraining
-from benchmarks.script import make_parser, run, show
+from benchmarks.script import add_bodies, count, duration, make_parser, run, show
 from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -401,17 +401,18 @@ def _ratio(
 
 def main() -> int:
     """Run the benchmark from the command line."""
-    parser = make_parser("Measure core seconds until training returns are reached.")
+    description = "Measure core seconds until training returns are reached."
+    parser = make_parser(description, threads=None, seconds=None)
+    add_bodies(parser, "unimals_100")
     add = parser.add_argument
-    add(
-        "--morphologies", default="unimals_100", help="body set; SET:N for its first N train bodies"
-    )
-    add("--contender", nargs="+", choices=tuple(CONTENDERS), default=list(CONTENDERS))
-    add("--returns", nargs="+", type=float, default=[500.0, 1000.0, 2000.0])
-    add("--budget", type=float, default=3600.0, help="core seconds of each (default: 3600)")
-    add("--env-steps", type=int, help="schedule of the new rules (default: that of lite)")
-    add("--env-steps-before", type=int, help="of the rules of before (default: the same)")
-    add("--seed", type=int, default=1)
+    add("--contender", nargs="+", choices=tuple(CONTENDERS), default=list(CONTENDERS),
+        help="default: all")  # fmt: skip
+    add("--returns", nargs="+", type=float, default=[500.0, 1000.0, 2000.0],
+        help="to reach (default: 500 1000 2000)")  # fmt: skip
+    add("--budget", type=duration, default=3600.0, help="core seconds of each (default: 3600)")
+    add("--env-steps", type=count, help="schedule of the new rules (default: that of lite)")
+    add("--env-steps-before", type=count, help="of the rules of before (default: the same)")
+    add("--seed", type=int, default=1, help="default: 1")
     add("--out", type=Path, default=Path("time_to_return"), help="folder, continued if it is there")
     add("--side", choices=tuple(CONTENDERS), help="only this, in this process, without a report")
     options = parser.parse_args()
@@ -435,10 +436,9 @@ def main() -> int:
         name: open_log(name, bodies, rules[name], options.seed, options.out).points
         for name in options.contender
     }
-    count = len(bodies.split("train"))
     notes = [
-        f"{count} train bodies of {bodies.id}, FT, RecMorph `lite`, seed {options.seed}, one "
-        "thread.",
+        f"{len(bodies.split('train'))} train bodies of {bodies.id}, FT, RecMorph `lite`, seed "
+        f"{options.seed}, one thread.",
         "Reached: the first iteration whose training return (mean over bodies of the episodes of "
         "the latest iterations) is not below. The start of processes and checkpoints do not count.",
         "Rules: " + "; ".join(f"{name} {describe(rules[name])}" for name in curves) + ".",

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from benchmarks.plain_training import PlainTraining, in_few_processes
-from benchmarks.script import make_parser, run, show
+from benchmarks.script import add_bodies, make_parser, run, show
 from benchmarks.training import new_trainer, run_config
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
@@ -169,7 +169,7 @@ def _use_cores(count: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = make_parser("Measure training beside a plain PPO.")
-    parser.add_argument("--morphologies", help="body set; SET:N for its first N train bodies")
+    add_bodies(parser)
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16"),

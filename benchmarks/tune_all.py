@@ -9,7 +9,6 @@ own. `--keep` copies each method's trials beside its specification and writes `t
 into it, in place of older ones; methods that are not finished are left as they are.
 """
 
-import argparse
 import importlib
 import re
 import shutil
@@ -17,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.script import run
+from benchmarks.script import add_bodies, count, make_parser, run
 from gmc_bench.core.table import Table, number
 from gmc_bench.experiments.search_sets import SEARCH_SET
 from gmc_bench.experiments.trials import read_result
@@ -95,15 +94,16 @@ def with_lines(source: str, method: str, lines: str) -> str:
 
 def main() -> int:
     """Tune, or write down what was found."""
-    parser = argparse.ArgumentParser(description="Tune all methods with one budget.")
+    parser = make_parser(
+        "Tune all methods with one budget.", threads=1, seconds=None, as_json=False
+    )
+    add_bodies(parser, SEARCH_SET)
     add = parser.add_argument
     add("--out", type=Path, default=Path("tuning-all"), help="folder, one per method below it")
     add("--methods", nargs="+", default=methods(), help="default: all but single-robot references")
-    add("--morphologies", default=SEARCH_SET, help=f"default: {SEARCH_SET}")
-    add("--env-steps", type=int, default=ENV_STEPS, help=f"of a run (default: {ENV_STEPS})")
-    add("--trials", type=int, default=TRIALS, help=f"default: {TRIALS}")
+    add("--env-steps", type=count, default=ENV_STEPS, help=f"of a run (default: {ENV_STEPS:,})")
+    add("--trials", type=count, default=TRIALS, help=f"default: {TRIALS}")
     add("--seeds", type=int, nargs="+", default=list(SEEDS), help="default: 1001")
-    add("--threads", type=int, default=1, help="default: 1")
     add("--keep", action="store_true", help="run nothing; write what is there into the packages")
     options = parser.parse_args()
     found = {}

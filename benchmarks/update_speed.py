@@ -13,58 +13,36 @@ import sys
 from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
 import torch
 
-from benchmarks import plain_network
-from benchmarks.plain_network import Agent, Batch, total
-from benchmarks.script import make_parser, run, show
-from gmc_bench.conformance.tokens import random_tokens
+from benchmarks.networks import BODIES, LAYOUT, minibatch_step, network_ids, random_batch
+from benchmarks.plain_network import Agent, Batch, Sizes, total
+from benchmarks.script import count, make_parser, run, show
 from gmc_bench.core.table import Table
 from gmc_bench.methods import METHODS
-from gmc_bench.nn import TokenBatch
 from gmc_bench.profiling.report import ROOT, Report, describe_machine
 from gmc_bench.profiling.timing import repeat
-from gmc_bench.profiling.workload import gradient_step, make_policy
-from gmc_bench.tokens.spec import TokenSpec
+from gmc_bench.profiling.workload import make_policy
 from gmc_bench.training.allocator import keep_freed_memory
 
 SIDES = ("in sequence", "float32", "bfloat16")
 PLAIN = "plain"
 MIN_REPEATS = 3
-SPEC = TokenSpec(12)
-BODIES = 100
-"""Bodies of 6 to 12 limbs, nine on average as in the published set."""
-
-
-def make_tokens(batch_size: int) -> TokenBatch:
-    """Return a fixed random batch."""
-    rng = np.random.default_rng(0)
-    return random_tokens(rng, SPEC, rng.integers(6, 13, BODIES).tolist(), batch_size)
 
 
 def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[[], None]:
     """Return a function that takes one gradient step of PPO on a new random minibatch."""
     precision: Literal["float32", "bfloat16"] = "bfloat16" if side == "bfloat16" else "float32"
-    model = make_policy(METHODS.get(method), preset, SPEC.max_limbs, BODIES, precision)
-    rng = np.random.default_rng(1)
-    return gradient_step(
-        model,
-        make_tokens(batch_size // model.sequence_length * model.sequence_length),
-        # Other bodies every time: what depends on a minibatch's number of limbs is part of a step.
-        lambda sequences: torch.from_numpy(rng.integers(BODIES, size=sequences)),
-        parallel=side != "in sequence",
-    )
+    model = make_policy(METHODS.get(method), preset, LAYOUT.max_limbs, BODIES, precision)
+    return minibatch_step(model, batch_size, parallel=side != "in sequence")
 
 
 def make_plain_step(preset: str, batch_size: int) -> Callable[[], None]:
     """Return the same for RecMorph on padded slots with `torch.nn.RNN`."""
     config = METHODS.get("recmorph").make_config(preset)
-    plain_network.WIDTH, plain_network.HIDDEN = config.width, config.hidden
-    plain_network.BLOCKS = config.num_blocks
-    agent = Agent(SPEC, 0.9)
+    agent = Agent(LAYOUT, 0.9, Sizes(config.width, config.hidden, config.num_blocks))
     optimizer = torch.optim.Adam(agent.parameters(), lr=3e-4, eps=1e-5)
-    tokens = make_tokens(batch_size)
+    tokens = random_batch(batch_size)
     batch: Batch = {
         "tokens": tokens.features,
         "limb_padding": tokens.limb_padding_mask,
@@ -137,14 +115,15 @@ def report(
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = make_parser("Measure gradient steps.")
-    parser.set_defaults(seconds=2.0)
+    parser = make_parser("Measure gradient steps.", seconds=2.0)
     parser.add_argument("--method", nargs="+", help="default: all that are registered")
-    parser.add_argument("--preset", default="lite")
-    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--preset", default="lite", help="of networks (default: lite)")
+    parser.add_argument("--batch-size", type=count, default=512, help="default: 512")
     parser.add_argument("--side", choices=(*SIDES, PLAIN), help="only this, in this process")
     options = parser.parse_args()
-    methods = options.method or [name for name in METHODS.names() if name != "mlp-10m"]
+    methods = options.method or network_ids()
+    for name in methods:
+        METHODS.get(name).make_config(options.preset)  # before there are processes
     if options.side:
         torch.set_num_threads(options.threads)
         print(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import plain_network, update_speed
+from benchmarks import update_speed
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling import Setting, policy
@@ -30,11 +30,9 @@ TURNS = 3
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch):
+def _one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for name in ("WIDTH", "HIDDEN", "BLOCKS"):  # put back what the benchmark sets
-        monkeypatch.setattr(plain_network, name, getattr(plain_network, name))
     yield
     torch.set_num_threads(threads)
 

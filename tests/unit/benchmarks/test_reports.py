@@ -135,6 +135,17 @@ def test_a_document_names_what_failed(ant):
         ("gpu_report --device cpu --protocol foo", "has no protocol 'foo'"),
         ("gpu_report --device tpu", "the device 'tpu' is not supported"),
         ("training_throughput --morphologies nothing", "'nothing'"),
+        ("training_throughput --threads 0", "--threads: must be an integer of at least 1, got '0'"),
+        ("ant_envpool --seconds -1", "--seconds: must be seconds, not negative, got '-1'"),
+        ("ant_envpool --num-envs four", "must be an integer of at least 1, got 'four'"),
+        ("sweep_throughput --jobs 0", "--jobs: must be an integer of at least 1, got '0'"),
+        ("update_speed --method nothing", "unknown method 'nothing'"),
+        ("update_speed --method recmorph --preset nothing", "has no preset 'nothing'"),
+        ("learning nothing", "nothing/record.json"),
+        ("plain_training --morphologies nothing", "'nothing'"),
+        ("run_all --json", "unrecognized arguments: --json; see 'python -m benchmarks.run_all"),
+        ("time_to_return --threads 2", "unrecognized arguments: --threads 2"),
+        ("soak --out .", ". is not a file of results; give --out another name"),
     ],
 )
 def test_bad_input_ends_a_script_with_one_sentence(command, reason, monkeypatch, capsys):
