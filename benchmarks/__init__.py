@@ -1,1 +1,1 @@
-"""Speed claims, each measured as a ratio against something named, in one run on one machine."""
+"""Scripts that test claims about speed and faults, and that search rules; see README.md."""

@@ -26,7 +26,7 @@ from tests.support.token_page import feature_table
 ROOT = Path(__file__).parents[3]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "leaderboards/README.md")),
-    *(ROOT / name for name in ("recmorph/README.md", "baselines/README.md")),
+    *(ROOT / f"{name}/README.md" for name in ("recmorph", "baselines", "benchmarks")),
     *sorted((ROOT / "baselines").glob("*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
