@@ -148,13 +148,17 @@ def make_trainer(tmp_path):
 
 @pytest.fixture
 def make_bank_trainer(tmp_path):
-    """Build a trainer of separate MLPs: 8 environments x 32 steps per body, 5 iterations."""
+    """Build a trainer of separate MLPs: by default 8 environments per body, 5 iterations.
+
+    Each body has 256 steps per iteration.
+    """
 
     def make(
         name="run",
         *,
         bodies=THREE_BODIES,
         envs=8,
+        iterations=5,
         interval=1e6,
         method=None,
         seed=0,
@@ -166,7 +170,7 @@ def make_bank_trainer(tmp_path):
         protocol = Protocol(
             name="unit",
             preset="lite",
-            env_steps=1280 * count,
+            env_steps=256 * iterations * count,
             num_envs=envs * count,
             rollout_length=16,
             normalization=normalization,

@@ -21,8 +21,11 @@ BODIES = (biped(), chain(4))
 NAMES = ("unimal-incline-v1", "unimal-exploration-v1", "unimal-obstacles-v1", "unimal-vt-v1")
 
 
-@pytest.fixture
-def make(tmp_path):
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """Build a trainer on a task: 4 environments x 16 steps, 2 iterations."""
+    folder = tmp_path_factory.mktemp("runs")
+
     def build(task_id, name):
         task = replace(TASKS.get(task_id), horizon=12)  # so that time limits are met
         method = METHODS.get("recmorph")
@@ -30,7 +33,7 @@ def make(tmp_path):
         protocol = Protocol(
             name="unit",
             preset="lite",
-            env_steps=192,
+            env_steps=128,
             num_envs=4,
             rollout_length=16,
             ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
@@ -49,7 +52,7 @@ def make(tmp_path):
         )
         spec = TokenSpec(6, num_heights=task.num_heights)
         trainer = make_trainer(config, method, task, BODIES, spec)
-        return TrainerInFolder(trainer, config, tmp_path / name)
+        return TrainerInFolder(trainer, config, folder / task_id / name)
 
     return build
 
@@ -58,35 +61,38 @@ class StopEarlyError(Exception):
     pass
 
 
-@pytest.mark.parametrize("task_id", NAMES)
-def test_a_continued_run_ends_in_the_same_bits(make, task_id):
-    whole = make(task_id, "whole")
-    whole.train(lambda progress: None)
+@pytest.fixture(scope="module", params=NAMES)
+def whole(make, request):
+    """A run that was not stopped."""
+    trainer = make(request.param, "whole")
+    trainer.train()
+    return trainer
+
+
+def test_a_continued_run_ends_in_the_same_bits(make, whole):
+    task_id = whole.config.task
 
     def stop(progress):
-        if progress.env_steps == 128:
-            raise StopEarlyError
+        raise StopEarlyError
 
     with pytest.raises(StopEarlyError):
         make(task_id, "parts").train(stop)
     parts = make(task_id, "parts")
-    assert parts.env_steps == 128
-    parts.train(lambda progress: None)
+    assert parts.env_steps == 64
+    parts.train()
     for name, value in whole.model.state_dict().items():
         assert torch.equal(parts.model.state_dict()[name], value), name
     assert parts.curve == whole.curve
     assert torch.equal(parts.buffer.height_map, whole.buffer.height_map)
 
 
-@pytest.mark.parametrize("task_id", NAMES[2:])
-def test_height_maps_reach_rollout_networks_and_evaluation(make, task_id):
-    trainer = make(task_id, "run")
-    trainer.train(lambda progress: None)
-    heights = trainer.buffer.height_map
+@pytest.mark.parametrize("whole", NAMES[2:], indirect=True)
+def test_height_maps_reach_rollout_networks_and_evaluation(make, whole):
+    heights = whole.buffer.height_map
     assert heights.shape == (16, 4, 1410)
     assert heights.std(dim=-1).max() > 0.0
-    encoder = trainer.model.actor.decoder.height_map
-    before = make(task_id, "fresh").model.actor.decoder.height_map
+    encoder = whole.model.actor.decoder.height_map
+    before = make(whole.config.task, "fresh").model.actor.decoder.height_map
     changed = [
         not torch.equal(new, old)
         for new, old in zip(encoder.parameters(), before.parameters(), strict=True)
@@ -95,8 +101,8 @@ def test_height_maps_reach_rollout_networks_and_evaluation(make, task_id):
 
     def returns():
         found = evaluate(
-            trainer.policy,
-            trainer.env.core.task,
+            whole.policy,
+            whole.env.core.task,
             BODIES,
             episodes=2,
             mode="deterministic",
@@ -107,7 +113,9 @@ def test_height_maps_reach_rollout_networks_and_evaluation(make, task_id):
 
     first = returns()
     np.testing.assert_array_equal(returns(), first)
+    trained = {name: value.clone() for name, value in encoder.state_dict().items()}
     with torch.no_grad():
         for parameter in encoder.parameters():
             parameter.add_(1.0)
     assert (returns() != first).any()
+    encoder.load_state_dict(trained)

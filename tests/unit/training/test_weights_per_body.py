@@ -54,14 +54,14 @@ def of_body(trainer, body):
 
 @pytest.mark.parametrize("normalization", ["per_feature", "per_slot"])
 def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
-    together = make_bank_trainer("together", normalization=normalization)
+    settings = {"normalization": normalization, "iterations": 3}
+    together = make_bank_trainer("together", **settings)
     together.train()
-    assert together.iteration == 5
+    assert together.iteration == 3
     assert together.collector.episodes > 20
     stopped = together.algorithm.active.tolist()
     for body, morphology in enumerate(BODIES):
-        name = f"alone{body}"
-        alone = make_bank_trainer(name, bodies=(morphology,), normalization=normalization)
+        alone = make_bank_trainer(f"alone{body}", bodies=(morphology,), **settings)
         assert alone.env_steps_planned == together.env_steps_planned // 3
         alone.train()
         assert alone.algorithm.active.tolist() == [stopped[body]]
@@ -107,44 +107,52 @@ def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
     assert orders[0] != orders[1]
 
 
-@pytest.mark.parametrize("iteration", [1, 3])
-def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer, iteration):
+def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer):
     whole = make_bank_trainer("whole", interval=0.0)
     whole.train()
-    stop_at(make_bank_trainer("parts", interval=0.0), iteration)
-    rest = make_bank_trainer("parts", interval=0.0)
-    assert rest.iteration == iteration
-    rest.train()
-    assert outcome(rest) == outcome(whole)
-    assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
-    same_statistics(rest, whole)
-    for body in range(3):
-        for name, value in of_body(whole, body).items():
-            np.testing.assert_array_equal(of_body(rest, body)[name], value, err_msg=name)
+    for iteration in (1, 3):
+        stop_at(make_bank_trainer(f"stopped{iteration}", interval=0.0), iteration)
+        rest = make_bank_trainer(f"stopped{iteration}", interval=0.0)
+        assert rest.iteration == iteration
+        rest.train()
+        assert outcome(rest) == outcome(whole)
+        assert rest.algorithm.learning_rate == whole.algorithm.learning_rate
+        same_statistics(rest, whole)
+        for body in range(3):
+            for name, value in of_body(whole, body).items():
+                np.testing.assert_array_equal(of_body(rest, body)[name], value, err_msg=name)
 
 
 def test_another_seed_gives_every_body_another_run(make_bank_trainer):
-    first, second = make_bank_trainer("a", seed=0), make_bank_trainer("b", seed=1)
-    start = [parameter.detach().clone() for parameter in first.model.parameters()]
-    for one, other in zip(start, second.model.parameters(), strict=True):
-        for body in range(3):
+    """First weights, start states, the noise on actions and the order of transitions."""
+    trainers = first, second = make_bank_trainer("a", seed=0), make_bank_trainer("b", seed=1)
+    for trainer in trainers:
+        trainer.sharing.begin(trainer.buffer)
+    orders = [trainer.sharing.streams.orders(1, 9) for trainer in trainers]
+    for body in range(3):
+        for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
             assert not torch.equal(one[body], other[body]) or not one[body].any()
-    for trainer in (first, second):
-        trainer.train()
-    assert outcome(first)[0] != outcome(second)[0]
+        rows = slice(8 * body, 8 * body + 8)
+        states, noise = (
+            [trainer.env.core.dynamic[rows] for trainer in trainers],
+            [trainer.sharing.noise(0)[rows] for trainer in trainers],
+        )
+        assert not np.array_equal(*states)
+        assert (noise[0] != noise[1]).all()
+        assert orders[0][0, body].tolist() != orders[1][0, body].tolist()
 
 
 def test_scoring_uses_the_statistics_of_each_body(make_bank_trainer):
     """A policy file scores every body as the file of that body alone does."""
     together = make_bank_trainer("together")
-    together.train()
+    together.iterate()
     tensors = together.policy.tensors()
     loaded = make_bank_trainer("loaded", seed=7)
     loaded.policy.set_tensors(tensors, "x")
     task, rules = replace(TASK, horizon=10), {"episodes": 2, "mode": "deterministic", "seed": 3}
     found = evaluate(loaded.policy, task, BODIES, **rules)
     alone = make_bank_trainer("alone", bodies=BODIES[:1])
-    alone.train()
+    alone.iterate()
     expected = evaluate(alone.policy, task, BODIES[:1], **rules)
     for one, other in zip(found[0], expected[0], strict=True):
         assert one.length == other.length
