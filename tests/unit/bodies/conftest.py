@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from gmc_bench.bodies.importer import read_public_layout
 from gmc_bench.bodies.sandbox import Sandbox
+from gmc_bench.bodies.schema import MorphologySet
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -58,6 +60,12 @@ def published_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the published bodies are not in {folder}; set GMC_UNIMALS_DIR")
     return folder
+
+
+@pytest.fixture(scope="session")
+def published(published_dir) -> MorphologySet:
+    """The published bodies."""
+    return read_public_layout("unimals_100", published_dir)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import mujoco
 import pytest
 
 from gmc_bench.bodies.clearance import check_clearance, start_clearance
-from gmc_bench.bodies.importer import read_public_layout
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.bodies.schema import Geom
 from gmc_bench.conformance.morphologies import biped, chain, linkage, lowest_point, star
@@ -39,9 +38,8 @@ def test_bodies_for_tests_start_where_they_should(body):
     check_clearance(body)
 
 
-def test_published_bodies_start_where_they_should(published_dir):
-    bodies = read_public_layout("unimals_100", published_dir)
-    found = [start_clearance(body) for split in bodies.splits.values() for body in split]
+def test_published_bodies_start_where_they_should(published):
+    found = [start_clearance(body) for split in published.splits.values() for body in split]
     assert min(found) == pytest.approx(0.15)
     assert max(found) == pytest.approx(0.25)
 

@@ -1,11 +1,9 @@
 import math
-import os
-from pathlib import Path
+from itertools import chain
 
 import pytest
 
 from gmc_bench.bodies import design
-from gmc_bench.bodies.mjcf import read_mjcf
 
 DIAGONAL = math.sqrt(0.5)
 
@@ -42,15 +40,10 @@ def test_axes_of_a_hanging_and_of_a_forward_limb():
     assert design.hinge_axis("y", (0.25, 0.0, 0.0)) == (0.0, 1.0, 0.0)
 
 
-def test_axes_and_values_are_those_of_the_published_bodies():
-    default = Path(__file__).parents[3].parent / "shared" / "data" / "unimals_100"
-    folder = Path(os.environ.get("GMC_UNIMALS_DIR", default))
-    if not folder.is_dir():
-        pytest.skip(f"the published bodies are not in {folder}; set GMC_UNIMALS_DIR")
+def test_axes_and_values_are_those_of_the_published_bodies(published):
     ranges = {tuple(math.radians(side) for side in pair) for pair in design.JOINT_RANGES}
     num_joints = 0
-    for path in sorted(folder.glob("*/xml/*.xml")):
-        body = read_mjcf(path)
+    for body in chain.from_iterable(published.splits.values()):
         assert body.limbs[0].geom.radius == design.TORSO_RADIUS
         assert {actuator.gear for actuator in body.actuators} <= set(design.GEARS)
         for limb in body.limbs[1:]:

@@ -1,17 +1,15 @@
 """Variants of bodies: what varies, what stays, that nobody has seen them, and the pinned sets."""
 
 import math
-import os
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
 
 from gmc_bench.bodies import variations
-from gmc_bench.bodies.importer import PUBLISHED, SPLITS, read_public_layout
+from gmc_bench.bodies.importer import PUBLISHED, SPLITS
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
 from gmc_bench.bodies.schema import Geom, Inertia, MorphologySet
 from gmc_bench.bodies.variations import (
@@ -36,20 +34,21 @@ DEGREES = {(-30, 0), (0, 30), (-30, 30), (-45, 45), (-45, 0), (0, 45), (-60, 0),
            (-60, 60), (-90, 0), (0, 90), (-60, 30), (-30, 60)}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def published():
-    """The published bodies, and all their variants."""
-    default = Path(__file__).parents[4] / "shared" / "data" / "unimals_100"
-    folder = Path(os.environ.get("GMC_UNIMALS_DIR", default))
-    if not folder.is_dir():
-        pytest.skip(f"the published bodies are not in {folder}; set GMC_UNIMALS_DIR")
-    return read_public_layout("unimals_100", folder)
+_DRAWN = {}
+
+
+def variants_of(base, variation):
+    """Return `build_variations`, of every set and variation once for all tests."""
+    key = base.digest, variation
+    if key not in _DRAWN:
+        _DRAWN[key] = build_variations(base, variation)
+    return _DRAWN[key]
 
 
 def pairs_of(base, variation):
     """Return every train body with each of its variants, in order."""
     bodies = base.split("train")
-    variants = build_variations(base, variation).split("test")
+    variants = variants_of(base, variation).split("test")
     properties = GROUPS.get(variation, (variation,))
     assert len(variants) == len(bodies) * len(properties) * 4
     origins = [body for _ in properties for body in bodies for _ in range(4)]
@@ -304,7 +303,7 @@ def test_a_draw_follows_from_set_property_content_and_number_alone():
     assert draw_variant("0" * 64, "density", body, 0).digest != first.digest
     for prop in PROPERTIES:
         names = [f"{other.name}_{prop}_{index}" for index in range(4)]
-        variants = build_variations(MINI, prop).split("test")[4:8]
+        variants = variants_of(MINI, prop).split("test")[4:8]
         again = [draw_variant(MINI.digest, prop, other, number) for number in range(4)]
         assert [v.name for v in variants] == names
         assert [v.digest for v in variants] == [v.digest for v in again]
@@ -424,7 +423,7 @@ def test_limbs_with_more_than_one_shape_or_an_inertia_are_refused(place, changes
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_union_is_its_properties_in_order(group):
     union = build_variations(MINI, f"{group}-v1")
-    parts = [build_variations(MINI, prop).split("test") for prop in GROUPS[group]]
+    parts = [variants_of(MINI, prop).split("test") for prop in GROUPS[group]]
     assert union.split("test") == tuple(variant for part in parts for variant in part)
     assert union.id == f"gmc-unimal-mini-v1+{group}-v1"
     assert union.split("train") == MINI.split("train")
@@ -442,7 +441,7 @@ def test_names_with_and_without_version_and_unknown_ones():
 
 @pytest.mark.parametrize("prop", PROPERTIES)
 def test_variants_of_the_mini_set_are_the_pinned_ones(prop, monkeypatch):
-    bodies = build_variations(MINI, prop)
+    bodies = variants_of(MINI, prop)
     assert bodies.digest == PINNED[MINI.digest][f"{prop}-v1"]
     monkeypatch.setitem(PINNED, MINI.digest, {f"{prop}-v1": "0" * 64})
     with pytest.raises(MorphologySetError, match="came out as"):
@@ -451,7 +450,7 @@ def test_variants_of_the_mini_set_are_the_pinned_ones(prop, monkeypatch):
 
 def assert_nothing_leaks(base):
     """No variant is a body of the base or any other variant; return the sets by property."""
-    sets = {prop: build_variations(base, prop) for prop in PROPERTIES}
+    sets = {prop: variants_of(base, prop) for prop in PROPERTIES}
     variants = [body.digest for bodies in sets.values() for body in bodies.split("test")]
     assert len(set(variants)) == len(variants)
     for split in SPLITS:
