@@ -15,7 +15,7 @@ from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import read_latest
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder
+from tests.unit.training.in_folder import TrainerInFolder, same_statistics
 
 BODIES = (linkage(1), biped())
 SMALL = {"width": 8, "hidden": 8}
@@ -23,14 +23,15 @@ SMALL = {"width": 8, "hidden": 8}
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
+    """Build a trainer: 4 environments x 16 steps, by default 2 iterations."""
     monkeypatch.setattr("gmc_bench.envs.core.OPEN", 0.005)  # random motors open loops that far
 
-    def build(name, method="recmorph", tree="kinematic", bodies=BODIES):
+    def build(name, method="recmorph", tree="kinematic", bodies=BODIES, iterations=2):
         spec, settings = METHODS.get(method), SMALL if method == "recmorph" else {}
         protocol = Protocol(
             name="unit",
             preset="lite",
-            env_steps=192,
+            env_steps=64 * iterations,
             num_envs=4,
             rollout_length=16,
             ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
@@ -65,18 +66,18 @@ def test_a_continued_run_ends_in_the_same_bits_and_counts(make, tree):
     whole.train()
 
     def stop(progress):
-        if progress.env_steps == 128:
-            raise StopEarlyError
+        raise StopEarlyError
 
     with pytest.raises(StopEarlyError):
         make("parts", tree=tree).train(stop)
     parts = make("parts", tree=tree)
-    assert parts.env_steps == 128
+    assert parts.env_steps == 64
     assert parts.collector.loops_opened > 0
     parts.train()
     for name, value in whole.model.state_dict().items():
         assert torch.equal(parts.model.state_dict()[name], value), name
     assert parts.collector.loops_opened == whole.collector.loops_opened > 0
+    same_statistics(parts, whole)
 
 
 def test_openings_of_all_rollouts_are_counted(make):
@@ -90,7 +91,7 @@ def test_openings_of_all_rollouts_are_counted(make):
 
     trainer.env.step = noting
     trainer.train()
-    assert len(told) == 3 * 16
+    assert len(told) == 2 * 16
     assert 0 < sum(told[-16:]) < sum(told)
     assert trainer.collector.loops_opened == sum(told)
 
@@ -105,14 +106,14 @@ def test_openings_of_all_processes_are_added(make, monkeypatch):
 
 @pytest.mark.parametrize("method", ["gcnt", "mlp"])
 def test_methods_of_every_kind_train_on_loops(make, method):
-    trainer = make("run", method)
+    trainer = make("run", method, iterations=1)
     trainer.train()
-    assert trainer.env_steps == 192
+    assert trainer.env_steps == 64
     assert trainer.collector.loops_opened > 0
 
 
 def test_nothing_is_counted_or_stored_without_loops(make):
-    trainer = make("run", bodies=(biped(),))
+    trainer = make("run", bodies=(biped(),), iterations=1)
     trainer.train()
     assert trainer.collector.loops_opened is None
     checkpoint = read_latest(trainer.folder.checkpoints, trainer.config.run_digest)

@@ -15,7 +15,7 @@ from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder
+from tests.unit.training.in_folder import TrainerInFolder, same_statistics
 
 BODIES = tuple(ROBOTS.values())
 BUSY = replace(
@@ -26,8 +26,11 @@ BUSY = replace(
 )
 
 
-@pytest.fixture
-def make(tmp_path):
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """Build a trainer: 4 environments x 16 steps, 2 iterations."""
+    folder = tmp_path_factory.mktemp("runs")
+
     def build(name):
         method = METHODS.get("recmorph")
         config = RunConfig(
@@ -40,7 +43,7 @@ def make(tmp_path):
             protocol=Protocol(
                 name="unit",
                 preset="lite",
-                env_steps=192,
+                env_steps=128,
                 num_envs=4,
                 rollout_length=16,
                 ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
@@ -50,7 +53,7 @@ def make(tmp_path):
             checkpoint_interval_s=0.0,
         )
         trainer = make_trainer(config, method, BUSY, BODIES, TokenSpec(16, 1, parts="actuators"))
-        return TrainerInFolder(trainer, config, tmp_path / name)
+        return TrainerInFolder(trainer, config, folder / name)
 
     return build
 
@@ -59,35 +62,37 @@ class StopEarlyError(Exception):
     pass
 
 
-def test_a_continued_run_ends_in_the_same_bits(make):
-    whole = make("whole")
-    whole.train(lambda progress: None)
+@pytest.fixture(scope="module")
+def whole(make):
+    """A run that was not stopped."""
+    trainer = make("whole")
+    trainer.train()
+    return trainer
 
+
+def test_a_continued_run_ends_in_the_same_bits(make, whole):
     def stop(progress):
-        if progress.env_steps == 128:
-            raise StopEarlyError
+        raise StopEarlyError
 
     with pytest.raises(StopEarlyError):
         make("parts").train(stop)
     parts = make("parts")
-    assert parts.env_steps == 128
-    parts.train(lambda progress: None)
+    assert parts.env_steps == 64
+    parts.train()
     for name, value in whole.model.state_dict().items():
         assert torch.equal(parts.model.state_dict()[name], value), name
     assert parts.curve == whole.curve
+    same_statistics(parts, whole)
     ends = [trainer.env.get_state() for trainer in (parts, whole)]
     assert set(ends[0]) == set(ends[1])
     for name, value in ends[0].items():
         assert value.tobytes() == ends[1][name].tobytes(), name
 
 
-def test_a_trained_policy_is_scored_on_every_robot_alike_each_time(make):
-    trainer = make("run")
-    trainer.train(lambda progress: None)
-
+def test_a_trained_policy_is_scored_on_every_robot_alike_each_time(whole):
     def returns(seed):
         found = evaluate(
-            trainer.policy,
+            whole.policy,
             BUSY,
             BODIES,
             episodes=2,

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gmc_bench.tokens.serialization import make_serialization
+from tests.unit.training.in_folder import same_statistics
 
 # The bodies are a chain of three and a star of three: the star has six sibling orders, of which
 # three are kept from training; its breadth-first order is the canonical one.
@@ -99,6 +100,7 @@ def test_a_continued_run_ends_in_the_same_bits(make_trainer, method):
     for name, value in whole.model.state_dict().items():
         assert torch.equal(parts.model.state_dict()[name], value), name
     assert parts.curve == whole.curve
+    same_statistics(parts, whole)
     assert torch.equal(parts.buffer.morphology_index, whole.buffer.morphology_index)
 
 

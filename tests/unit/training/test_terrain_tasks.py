@@ -15,7 +15,7 @@ from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder
+from tests.unit.training.in_folder import TrainerInFolder, same_statistics
 
 BODIES = (biped(), chain(4))
 NAMES = ("unimal-incline-v1", "unimal-exploration-v1", "unimal-obstacles-v1", "unimal-vt-v1")
@@ -83,6 +83,7 @@ def test_a_continued_run_ends_in_the_same_bits(make, whole):
     for name, value in whole.model.state_dict().items():
         assert torch.equal(parts.model.state_dict()[name], value), name
     assert parts.curve == whole.curve
+    same_statistics(parts, whole)
     assert torch.equal(parts.buffer.height_map, whole.buffer.height_map)
 
 
