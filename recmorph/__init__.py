@@ -1,4 +1,4 @@
-"""RecMorph: topology-guided spatial recurrence. This module is light; see `recmorph.model`."""
+"""RecMorph: topology-guided spatial recurrence; network in `recmorph.model`."""
 
 from gmc_bench.methods import MethodSpec
 

@@ -18,7 +18,7 @@ class RecMorphConfig(NetworkConfig):
     hidden: int = 256
     """Channels of the cell's input and of its output, per direction."""
     num_blocks: int = 4
-    """Blocks, one after the other."""
+    """Recurrent blocks, one after the other."""
     cell: CellName = "birnn"
     """What passes information along a body, in both directions: tanh RNN, GRU, LSTM or Mamba-2."""
     residual: bool = True
@@ -28,9 +28,10 @@ class RecMorphConfig(NetworkConfig):
     modulation: bool = True
     """Multiply the context by a gate computed from the limb's own representation."""
     norm_eps: float = 1e-6
-    """Added to the mean square inside every norm."""
+    """Added to the mean square inside every norm; the paper gives none."""
     mamba_state: int = 128
-    """Rows of a head's state; for the cell `bimamba2` only, as are the following."""
+    """Rows of a head's state; for the cell `bimamba2` only, as are the following. Their defaults
+    are Mamba-2's, because the paper gives none."""
     mamba_expand: int = 2
     """Inner channels per channel of the cell's input."""
     mamba_head: int = 64
@@ -72,4 +73,4 @@ class BiMamba2Config(RecMorphConfig):
     cell: CellName = "bimamba2"
     """As in `RecMorphConfig`."""
     num_blocks: int = 2
-    """Blocks, one after the other."""
+    """As in `RecMorphConfig`; the paper compares Mamba-2 with two blocks."""

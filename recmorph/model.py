@@ -5,14 +5,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from gmc_bench.nn import Tap, TokenBatch
+from gmc_bench.nn import (
+    BidirectionalGRU,
+    BidirectionalLSTM,
+    BidirectionalMamba2,
+    BidirectionalRNN,
+    LimbDecoder,
+    NormLinear,
+    Packing,
+    RMSNorm,
+    Tap,
+    TokenBatch,
+    TokenEmbedding,
+)
 from gmc_bench.nn.compiled import runs_compiled
-from gmc_bench.nn.decoder import LimbDecoder
-from gmc_bench.nn.embedding import TokenEmbedding
-from gmc_bench.nn.norm import NormLinear, RMSNorm
-from gmc_bench.nn.packing import Packing
-from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM, BidirectionalRNN
-from gmc_bench.nn.ssd import BidirectionalMamba2
 from gmc_bench.tokens.spec import TokenSpec
 from recmorph.compiled_block import compilable, compiled_block
 from recmorph.config import RecMorphConfig
@@ -25,15 +31,21 @@ class RecurrentBlock(nn.Module):
     y_j = [f_j ; r_j], forward and backward output of the cell over u, by default the states of
           `BidirectionalRNN`
     g_j = [SiLU(z_j) ; SiLU(z_j)]
-    x'_j = N_o(x_j + W_o N_g(y_j * g_j))
+    x_j <- N_o(x_j + W_o N_g(y_j * g_j))
 
     Norms, gate g and the residual x_j drop out where the settings switch them off.
 
     While it is trained on a CPU, a block that has all of them and a tanh recurrence runs in
     compiled code (see `recmorph.compiled_block`), whose last bits differ.
 
+    Args:
+        config: settings.
+
     Shapes:
-        (P, width) -> (P, width)
+        rows (P, width) -> (P, width)
+
+    Source:
+        "RecMorph: Topology-Guided Spatial Recurrence for Generalized Morphology Control".
     """
 
     def __init__(self, config: RecMorphConfig) -> None:
@@ -53,40 +65,47 @@ class RecurrentBlock(nn.Module):
         """Exchange information along every body."""
         if self._compilable and not packing.padded and runs_compiled(rows, self):
             return self._compiled(rows, packing)
-        drive = nn.functional.silu(self.input_projection(rows))
-        context: torch.Tensor = self.recurrence(drive, packing)
+        drive = nn.functional.silu(self.input_projection(rows))  # u, (P, hidden)
+        context: torch.Tensor = self.recurrence(drive, packing)  # y, (P, 2 * hidden)
         if self.gate_projection is not None:
-            gate = nn.functional.silu(self.gate_projection(rows))
-            # (P, 2H) seen as (P, 2, H): both directions take the same gate without copying it.
+            gate = nn.functional.silu(self.gate_projection(rows))  # SiLU(z), (P, hidden)
+            # y seen as (P, 2, hidden): both directions take the same gate without copying it.
             context = (context.view(-1, 2, gate.shape[1]) * gate.unsqueeze(1)).flatten(1)
-        update: torch.Tensor = self.output_projection(context)
+        update: torch.Tensor = self.output_projection(context)  # (P, width)
         mixed: torch.Tensor = self.output_norm(rows + update if self.residual else update)
         return mixed
 
     def _compiled(self, rows: torch.Tensor, packing: Packing) -> torch.Tensor:
-        # `compilable` has seen which modules these are.
+        """Return the same from `compiled_block`, which takes norm scales multiplied into matrices.
+
+        `Any`, because types do not know what `compilable` has seen: which modules these are.
+        """
         inward: Any = self.input_projection
         gate: Any = self.gate_projection
         outward: Any = self.output_projection
         recurrence: Any = self.recurrence
         scale: Any = self.output_norm.weight
-        drive, bias = recurrence.inputs()
-        return compiled_block(
+        drive, bias = recurrence.inputs()  # (2 * hidden, hidden), (2 * hidden,)
+        return compiled_block(  # weights in the order of `recmorph.kernels.Weights`
             rows,
             packing,
             inward.eps,
-            torch.cat((inward.weight * inward.scale, gate.weight)),
+            torch.cat((inward.weight * inward.scale, gate.weight)),  # W_x and W_z
             drive,
             bias,
             recurrence.weight_hh_l0,
             recurrence.weight_hh_l0_reverse,
-            outward.weight * outward.scale,
+            outward.weight * outward.scale,  # W_o
             scale,
         )
 
 
 class RecMorph(nn.Module):
     """Embedding, recurrent blocks, decoder.
+
+    x_j = sqrt(d) (W o_j + b), with o_j the features of limb j and d the width
+    x <- `RecurrentBlock`(x) in every block
+    y_j = decoder(x_j)
 
     Tokens are taken in the order they come, which the token interface fixes to depth-first
     preorder; the outputs keep that order. States start at zero in every call: there is no memory
@@ -101,8 +120,8 @@ class RecMorph(nn.Module):
         TokenBatch -> (B, L, num_outputs), zero in padding.
 
     Source:
-        "RecMorph: Topology-Guided Spatial Recurrence for Generalized Morphology Control". Choices
-        the paper leaves open are listed in `recmorph.SPEC.deviations`.
+        "RecMorph: Topology-Guided Spatial Recurrence for Generalized Morphology Control".
+        Deviations are listed in `recmorph.SPEC.deviations`.
     """
 
     def __init__(self, config: RecMorphConfig, spec: TokenSpec, num_outputs: int) -> None:
@@ -117,9 +136,9 @@ class RecMorph(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        rows = self.before_communication(self.embedding.packed(tokens))
+        rows = self.before_communication(self.embedding.packed(tokens))  # (P, width)
         for block in self.blocks:
-            rows = block(rows, packing)
+            rows = block(rows, packing)  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
@@ -149,6 +168,7 @@ def _cell(config: RecMorphConfig) -> nn.Module:
 
 
 def _projection(inputs: int, outputs: int, config: RecMorphConfig) -> nn.Module:
+    """Return a linear map without bias (P, inputs) -> (P, outputs), after a norm or without."""
     if config.rms_norm:
         return NormLinear(inputs, outputs, config.norm_eps)
     return nn.Linear(inputs, outputs, bias=False)

@@ -1,4 +1,4 @@
-"""Body Transformer: attention masked by the limb graph. Light; see `gmc_baselines.bot.model`."""
+"""Body Transformer: attention masked by the limb graph; network in `gmc_baselines.bot.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

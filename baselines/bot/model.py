@@ -42,17 +42,21 @@ class BodyMasks(PerBody):
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the masks of the rows `bodies` of a table, in the order layers take turns."""
-        padding, adjacency = table.limb_padding_mask[bodies], table.graph.adjacency[bodies]
+        padding = table.limb_padding_mask[bodies]  # (U, L)
+        adjacency = table.graph.adjacency[bodies]  # (U, L, L)
         own = torch.eye(padding.shape[1], dtype=torch.bool, device=padding.device)
-        neighbours = attention_mask(padding, adjacency | own)
+        neighbours = attention_mask(padding, adjacency | own)  # (U, 1, L, L)
         return (neighbours, attention_mask(padding)) if self.mixed else (neighbours,)
 
 
 class BodyTransformer(nn.Module):
-    """Embedding, post-norm encoder with masks of the limb graph, decoder.
+    """Embedding, post-norm attention layers with masks of the limb graph, decoder.
 
-    x <- N1(x + A(x));  x <- N2(x + W2 relu(W1 x)), in layer l with the neighbours' mask if l is
-    even or masking is hard, and open to the whole body otherwise.
+    x_i = sqrt(d) (W o_i + b), with o_i the features of limb i and d the width; where `positions`
+          is set, a learned vector of the limb's token slot is added
+    x <- N1(x + A(x));  x <- N2(x + W2 relu(W1 x)), where limbs attend to neighbours only in layer
+          0, 2, 4, ..., or in every layer if masking is hard
+    y_i = decoder(x_i)
 
     Args:
         config: settings.
@@ -64,8 +68,7 @@ class BodyTransformer(nn.Module):
 
     Source:
         Sferrazza et al. 2024 (BoT), arXiv:2408.06316; carlosferrazza/BodyTransformer at 941551e.
-        Differs: embedding and decoder are shared by all limbs, and
-        `gmc_baselines.bot.SPEC.deviations`.
+        Deviations are listed in `gmc_baselines.bot.SPEC.deviations`.
     """
 
     padded_rows = True
@@ -90,14 +93,14 @@ class BodyTransformer(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        rows = self.embedding.packed(tokens)
+        rows = self.embedding.packed(tokens)  # (P, width)
         if self.positions is not None:
             rows = rows + take_rows(self.positions, packing.positions)
         rows = self.before_communication(rows)
-        of_bodies, index = self.masks(tokens)
-        masks = [mask.index_select(0, index) for mask in of_bodies]
+        of_bodies, index = self.masks(tokens)  # one or two (U, 1, L, L); (B,)
+        masks = [mask.index_select(0, index) for mask in of_bodies]  # (B, 1, L, L)
         for number, layer in enumerate(self.layers):
-            rows = layer(rows, packing, masks[number % len(masks)])
+            rows = layer(rows, packing, masks[number % len(masks)])  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

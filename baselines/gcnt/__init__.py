@@ -1,4 +1,4 @@
-"""GCNT: attention directed by a graph encoding; see `gmc_baselines.gcnt.model`. Light."""
+"""GCNT: attention directed by a graph encoding; network in `gmc_baselines.gcnt.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

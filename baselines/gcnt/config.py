@@ -7,7 +7,7 @@ from gmc_bench.methods.config import AttentionConfig, require_positive
 
 @dataclass(frozen=True, kw_only=True)
 class GcntConfig(AttentionConfig):
-    """Size of the network; the defaults are those of the preset `paper`."""
+    """Size of the network; the defaults are chosen here, because the paper's are not known."""
 
     num_convolutions: int = 3
     """Graph convolutions over the limb types."""

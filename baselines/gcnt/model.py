@@ -50,7 +50,7 @@ class GraphEncoder(nn.Module):
     """What the place of a limb in its body is: graph feature and colours of the body.
 
     g_i = W [h_i ; c] + b, with h the limb types after the graph convolutions, and c the shares of
-    the body's limbs that have each colour (see `baselines.gcnt.wl`)
+    the body's limbs that have each colour (see `gmc_baselines.gcnt.wl`)
 
     Padding is made of nodes without neighbours whose type is the zero vector; as no layer before
     the last has a bias, h stays zero there.
@@ -77,19 +77,19 @@ class GraphEncoder(nn.Module):
 
     def forward(self, table: TokenTable, bodies: torch.Tensor) -> torch.Tensor:
         """Encode the rows `bodies` of a table as one graph."""
-        limb_type = table.graph.limb_type[bodies]
+        limb_type = table.graph.limb_type[bodies]  # (U, L)
         kinds = torch.tensor(LIMB_TYPES, device=limb_type.device)
-        nodes = (limb_type.unsqueeze(-1) == kinds).to(self.types.weight.dtype)
+        one_hot = (limb_type.unsqueeze(-1) == kinds).to(self.types.weight.dtype)  # (U, L, 3)
         count, slots = limb_type.shape
-        nodes = self.types(nodes.flatten(0, 1))  # (U, L, 3) -> (U * L, width)
-        body, target, source = table.graph.adjacency[bodies].nonzero(as_tuple=True)
-        edges = torch.stack((source, target)) + body * slots
+        nodes = self.types(one_hot.flatten(0, 1))  # (U * L, width)
+        body, target, source = table.graph.adjacency[bodies].nonzero(as_tuple=True)  # (E,) each
+        edges = torch.stack((source, target)) + body * slots  # (2, E)
         for convolution in self.convolutions:
             nodes = convolution(nodes, edges)
-        nodes = nodes.view(count, slots, -1)
+        nodes = nodes.view(count, slots, -1)  # h, (U, L, width)
         # A compiler would translate the 64-bit arithmetic, which torch does not have in full.
         colours = uncompiled(table.once, colours_of, self.colour_rounds, self.colour_bins)
-        colours = colours[bodies].to(nodes.dtype).unsqueeze(1).expand(-1, slots, -1)
+        colours = colours[bodies].to(nodes.dtype).unsqueeze(1).expand(-1, slots, -1)  # c
         encoded: torch.Tensor = self.join(torch.cat((nodes, colours), dim=-1))
         return encoded
 
@@ -130,7 +130,7 @@ class GraphAttention(PerBody):
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return each layer's attention for the rows `bodies` of a table."""
-        encoded = self.encoder(table, bodies)
+        encoded = self.encoder(table, bodies)  # g, (U, L, width)
         padding = table.limb_padding_mask[bodies]
         distance = table.graph.distance[bodies].long().clamp(max=len(self.distances) - 1)
         bias = self.distances[distance].permute(0, 3, 1, 2)  # (U, L, L, H) -> (U, H, L, L)
@@ -139,9 +139,13 @@ class GraphAttention(PerBody):
 
 
 class GCNT(nn.Module):
-    """Embedding, encoder with attention fixed per body, decoder.
+    """Embedding, pre-norm attention layers with attention fixed per body, decoder.
 
+    x_i = sqrt(d) (W o_i + b), with o_i the features of limb i and d the width
     x <- x + A(g, N1 x);  x <- x + W2 relu(W1 N2 x), where only the values of A come from x
+    y_i = decoder(x_i)
+
+    with g from `GraphEncoder` and the attention of A from `GraphAttention`.
 
     Args:
         config: settings.
@@ -152,8 +156,8 @@ class GCNT(nn.Module):
         TokenBatch -> (B, L, num_outputs), zero in padding.
 
     Source:
-        Luo, Yao and Xiao 2025 (GCNT), arXiv:2505.15211. Choices the paper leaves open are listed
-        in `gmc_baselines.gcnt.SPEC.deviations`.
+        Luo, Yao and Xiao 2025 (GCNT), arXiv:2505.15211. Deviations are listed in
+        `gmc_baselines.gcnt.SPEC.deviations`.
     """
 
     padded_rows = True
@@ -168,10 +172,10 @@ class GCNT(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        rows = self.before_communication(self.embedding.packed(tokens))
-        of_layers, index = self.attention(tokens)
-        for layer, of_bodies in zip(self.attention.layers, of_layers, strict=True):
-            rows = layer(rows, packing, take_rows(of_bodies, index))
+        rows = self.before_communication(self.embedding.packed(tokens))  # (P, width)
+        probabilities, index = self.attention(tokens)  # one (U, H, L, L) per layer; (B,)
+        for layer, of_bodies in zip(self.attention.layers, probabilities, strict=True):
+            rows = layer(rows, packing, take_rows(of_bodies, index))  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

@@ -1,4 +1,4 @@
-"""MetaMorph: a transformer over limbs. Light; see `gmc_baselines.metamorph.model`."""
+"""MetaMorph: a transformer over limbs; network in `gmc_baselines.metamorph.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

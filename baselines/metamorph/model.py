@@ -19,16 +19,17 @@ from gmc_bench.tokens.spec import TokenSpec
 
 
 class MetaMorph(nn.Module):
-    """Embedding, position table, pre-norm encoder layers, decoder.
+    """Embedding, position table, pre-norm attention layers, decoder.
 
-    x_i^0 = dropout(sqrt(D) (W o_i + b) + P_i), with i the token slot of the limb
-    x^l   = x^(l-1) + A(N1 x^(l-1)) + feed-forward, see `AttentionLayer`
-    y_i   = decoder(x_i^n)
+    x_i = dropout(sqrt(d) (W o_i + b) + P_i), with o_i the features of the limb in token slot i and
+          d the width
+    x <- x + A(N1 x);  x <- x + W2 relu(W1 N2 x) in every layer, see `AttentionLayer`
+    y_i = decoder(x_i)
 
     There is no norm after the last layer and no dropout inside the layers.
 
     Args:
-        config: the settings.
+        config: settings.
         spec: layout of the tokens.
         num_outputs: numbers per token.
 
@@ -37,7 +38,7 @@ class MetaMorph(nn.Module):
 
     Source:
         Gupta et al. 2022 (MetaMorph), arXiv:2203.11931, section 3; agrimgupta92/metamorph.
-        Choices are listed in `gmc_baselines.metamorph.SPEC.deviations`.
+        Deviations are listed in `gmc_baselines.metamorph.SPEC.deviations`.
     """
 
     def __init__(self, config: MetaMorphConfig, spec: TokenSpec, num_outputs: int) -> None:
@@ -56,13 +57,13 @@ class MetaMorph(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         packing = tokens.packing
-        mask = attention_mask(tokens.limb_padding_mask)
-        rows = self.embedding.packed(tokens)
+        mask = attention_mask(tokens.limb_padding_mask)  # (B, 1, L, L)
+        rows = self.embedding.packed(tokens)  # (P, width)
         if self.positions is not None:
             rows = rows + take_rows(self.positions, packing.positions)
         rows = self.before_communication(self.dropout(rows))
         for layer in self.layers:
-            rows = layer(rows, packing, mask)
+            rows = layer(rows, packing, mask)  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

@@ -1,4 +1,4 @@
-"""MetaMorph*: MetaMorph without positions and dropout; see `gmc_baselines.metamorph_star.model`."""
+"""MetaMorph*: no positions, no dropout; network in `gmc_baselines.metamorph_star.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

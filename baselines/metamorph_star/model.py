@@ -18,16 +18,16 @@ from gmc_bench.tokens.spec import TokenSpec
 
 
 class MetaMorphStar(nn.Module):
-    """Embedding, pre-norm encoder layers, decoder.
+    """Embedding, pre-norm attention layers, decoder.
 
-    x_i^0 = sqrt(D) (W o_i + b)
-    x^l   = x^(l-1) + A(N1 x^(l-1)) + feed-forward, see `AttentionLayer`
-    y_i   = decoder(x_i^n)
+    x_i = sqrt(d) (W o_i + b), with o_i the features of limb i and d the width
+    x <- x + A(N1 x);  x <- x + W2 relu(W1 N2 x) in every layer, see `AttentionLayer`
+    y_i = decoder(x_i)
 
     There is no norm after the last layer.
 
     Args:
-        config: the settings.
+        config: settings.
         spec: layout of the tokens.
         num_outputs: numbers per token.
 
@@ -35,8 +35,8 @@ class MetaMorphStar(nn.Module):
         TokenBatch -> (B, L, num_outputs), zero in padding.
 
     Source:
-        Xiong et al. 2023 (ModuMorph), arXiv:2302.11070, section 5; MasterXiong/ModuMorph. Choices
-        are listed in `gmc_baselines.metamorph_star.SPEC.deviations`.
+        Xiong et al. 2023 (ModuMorph), arXiv:2302.11070, section 5; MasterXiong/ModuMorph.
+        Deviations are listed in `gmc_baselines.metamorph_star.SPEC.deviations`.
     """
 
     padded_rows = True
@@ -52,10 +52,10 @@ class MetaMorphStar(nn.Module):
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
-        mask = attention_mask(tokens.limb_padding_mask)
-        rows = self.before_communication(self.embedding.packed(tokens))
+        mask = attention_mask(tokens.limb_padding_mask)  # (B, 1, L, L)
+        rows = self.before_communication(self.embedding.packed(tokens))  # (P, width)
         for layer in self.layers:
-            rows = layer(rows, tokens.packing, mask)
+            rows = layer(rows, tokens.packing, mask)  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

@@ -1,4 +1,4 @@
-"""MI-HGNN: message passing with typed limbs. This module is light; see the `model` module."""
+"""MI-HGNN: message passing with typed limbs; network in `gmc_baselines.mi_hgnn.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

@@ -58,14 +58,14 @@ def typed_limbs(tokens: TokenBatch) -> TypedLimbs:
     Every relation of `RELATIONS` is listed, with no edges where the batch has none: a relation
     that is left out would not contribute its root term and bias either.
     """
-    types = tokens.packing.pack(tokens.table.graph.limb_type[tokens.morphology_index])
-    order = types.argsort(stable=True)
+    types = tokens.packing.pack(tokens.table.graph.limb_type[tokens.morphology_index])  # (P,)
+    order = types.argsort(stable=True)  # (P,): sorted place -> row
     sizes = tuple(torch.bincount(types, minlength=len(LIMB_TYPES)).tolist())
-    starts = torch.tensor((0, *accumulate(sizes[:-1])), device=types.device)
-    place = torch.empty_like(order)
+    starts = torch.tensor((0, *accumulate(sizes[:-1])), device=types.device)  # of each type
+    place = torch.empty_like(order)  # (P,): row -> sorted place, then place within its type
     place[order] = torch.arange(len(order), device=order.device)
     place -= starts[types]
-    ends = types[tokens.packed_edges]
+    ends = types[tokens.packed_edges]  # (2, E): types of source and target
     edges = {}
     for relation in RELATIONS:
         source, _, target = relation
@@ -75,10 +75,11 @@ def typed_limbs(tokens: TokenBatch) -> TypedLimbs:
 
 
 class MIHGNN(nn.Module):
-    """Typed encoders, heterogeneous graph convolutions, decoder.
+    """Embedding by type, heterogeneous graph convolutions, decoder.
 
-    x_i = relu(E_t f_i + e_t), with t the type of limb i
-    x'_i = relu(sum over relations r into t of W_r (sum of x_j over N_r(i)) + b_r + R_r x_i)
+    x_i = relu(E_t o_i + e_t), with o_i the features of limb i and t its type
+    x_i <- relu(sum over relations r into t of W_r (sum of x_j over N_r(i)) + b_r + R_r x_i)
+    y_i = decoder(x_i)
 
     N_r(i) are the neighbours of i that r starts from, over joints and closed loops. Sums have no
     normalisation and there is no residual, as published. Parameters carry the names of the public
@@ -95,7 +96,7 @@ class MIHGNN(nn.Module):
     Source:
         Butterfield et al. 2025 (MI-HGNN), arXiv:2409.11146;
         lunarlab-gatech/Morphology-Informed-HGNN, commit 98e8768; the convolution is Morris et al.
-        2019, arXiv:1810.02244. Differences are listed in `gmc_baselines.mi_hgnn.SPEC.deviations`.
+        2019, arXiv:1810.02244. Deviations are listed in `gmc_baselines.mi_hgnn.SPEC.deviations`.
     """
 
     def __init__(self, config: MIHGNNConfig, spec: TokenSpec, num_outputs: int) -> None:
@@ -112,11 +113,12 @@ class MIHGNN(nn.Module):
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         limbs = tokens.once(typed_limbs)
+        # One (rows of that type, channels) per type: `parts` hold P rows together.
         parts = _relu(self.encoder(limbs.split(tokens.packed_features)))
         parts = limbs.split(self.before_communication(limbs.join(parts)))
         for conv in self.convs:
             parts = _relu(conv(parts, limbs.edges))
-        rows = self.after_communication(limbs.join(parts))
+        rows = self.after_communication(limbs.join(parts))  # (P, width)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs
 

@@ -1,4 +1,4 @@
-"""Single-robot MLPs: one policy per body. This module is light; see `gmc_baselines.mlp.model`."""
+"""Single-robot MLPs: one policy per body; network in `gmc_baselines.mlp.model`."""
 
 from dataclasses import replace
 

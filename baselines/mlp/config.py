@@ -7,7 +7,7 @@ from gmc_bench.methods.config import NetworkConfig, require_positive, require_un
 
 @dataclass(frozen=True, kw_only=True)
 class MLPConfig(NetworkConfig):
-    """Size of the network; the defaults are the published ones.
+    """Size of the network; the defaults are the paper's.
 
     Raises:
         ConfigError: `embedding_init` or `decoder_hidden` is set, which nothing would use.

@@ -23,11 +23,11 @@ class LinearBank(nn.Module):
         num_bodies: M.
         inputs: channels of a row.
         outputs: channels of the result.
-        init: the weight starts in U(-init, init) and the bias at zero; `None` takes U(+-1 /
-            sqrt(inputs)) for both.
+        init: the weight starts in U(-init, init) and the bias at zero; `None` takes
+            U(+-1/sqrt(inputs)) for both.
 
     Shapes:
-        (B, inputs), body (B,) int64 -> (B, outputs)
+        rows (B, inputs), body (B,) int64 -> (B, outputs)
     """
 
     def __init__(
@@ -43,9 +43,16 @@ class LinearBank(nn.Module):
     def forward(
         self, rows: torch.Tensor, body: torch.Tensor, plan: GroupPlan | Literal["in_order"] | None
     ) -> torch.Tensor:
-        """Map every row by the layer of its body."""
+        """Map every row by the layer of its body.
+
+        Args:
+            rows: (B, inputs).
+            body: (B,) int64, row -> body.
+            plan: `"in_order"` where rows are sorted by body and equally many of each, else the
+                result of `plan_groups(body, M)`.
+        """
         if plan == "in_order":
-            blocks = rows.view(len(self.weight), -1, rows.shape[1])
+            blocks = rows.view(len(self.weight), -1, rows.shape[1])  # (M, B / M, inputs)
             return torch.baddbmm(self.bias.unsqueeze(1), blocks, self.weight).flatten(0, 1)
         return grouped_linear(rows, body, self.weight, self.bias, plan)
 
@@ -53,7 +60,9 @@ class LinearBank(nn.Module):
 class MLPBank(nn.Module):
     """Hidden layers with ReLU over the features of a whole body, a policy for each body.
 
-    x = [o_1; ...; o_L] with zeros for absent limbs; y = W_k relu(... relu(W_1 x + b_1) ...) + b_k.
+    x = [o_1 ; ... ; o_L], with o_i the features of limb i, and zeros in padding
+    [y_1 ; ... ; y_L] = W_n relu(... relu(W_1 x + b_1) ...) + b_n, with weights of the body's own
+
     The height map, where there is one, is encoded by layers of the same kind and appended before
     the last layer.
 
@@ -68,7 +77,7 @@ class MLPBank(nn.Module):
 
     Source:
         MasterXiong/ModuMorph: 624 -> 256 -> 256 -> 256 -> 24, critic -> 12 values that are averaged
-        over the body's limbs.
+        over the body's limbs. Deviations are listed in `gmc_baselines.mlp.SPEC.deviations`.
     """
 
     def __init__(
@@ -87,30 +96,31 @@ class MLPBank(nn.Module):
             num_bodies, width, spec.max_limbs * num_outputs, config.decoder_init
         )
 
-    @staticmethod
-    def _stack(num_bodies: int, widths: Sequence[int]) -> nn.ModuleList:
-        return nn.ModuleList(LinearBank(num_bodies, a, b) for a, b in itertools.pairwise(widths))
-
-    def _plan(self, body: torch.Tensor) -> GroupPlan | Literal["in_order"] | None:
-        bodies = len(self.output.weight)
-        order = torch.arange(bodies, device=body.device).repeat_interleave(len(body) // bodies)
-        return "in_order" if torch.equal(body, order) else plan_groups(body, bodies)
-
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
         body, padding = tokens.morphology_index, tokens.limb_padding_mask.unsqueeze(-1)
         plan = self._plan(body)
         rows = tokens.features.masked_fill(padding, 0.0).flatten(1)  # (B, L, F) -> (B, L * F)
         for layer in self.hidden:
-            rows = nn.functional.relu(layer(rows, body, plan))
+            rows = nn.functional.relu(layer(rows, body, plan))  # (B, hidden)
         if self.height_map is not None and tokens.height_map is not None:
-            heights = tokens.height_map
+            heights = tokens.height_map  # (B, G)
             for layer in self.height_map:
                 heights = nn.functional.relu(layer(heights, body, plan))
             rows = torch.cat((rows, heights), dim=1)
         outputs: torch.Tensor = self.output(rows, body, plan)
         limbs = outputs.view(len(rows), -1, self.num_outputs)  # (B, L * O) -> (B, L, O)
         return limbs.masked_fill(padding, 0.0)
+
+    @staticmethod
+    def _stack(num_bodies: int, widths: Sequence[int]) -> nn.ModuleList:
+        return nn.ModuleList(LinearBank(num_bodies, a, b) for a, b in itertools.pairwise(widths))
+
+    def _plan(self, body: torch.Tensor) -> GroupPlan | Literal["in_order"] | None:
+        """Plan how `LinearBank`s map the rows of bodies (B,)."""
+        bodies = len(self.output.weight)
+        order = torch.arange(bodies, device=body.device).repeat_interleave(len(body) // bodies)
+        return "in_order" if torch.equal(body, order) else plan_groups(body, bodies)
 
 
 def build(config: MLPConfig, spec: TokenSpec, num_outputs: int, num_bodies: int) -> MLPBank:

@@ -1,4 +1,4 @@
-"""ModuMorph: contextual modulation. This module is light; see `gmc_baselines.modumorph.model`."""
+"""ModuMorph: contextual modulation; network in `gmc_baselines.modumorph.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

@@ -49,13 +49,15 @@ class ContextEncoder(nn.Module):
 
 
 class LinearGenerator(nn.Module):
-    """Generate a linear map for every limb: W_i = reshape(H_W h_i + B_W), b_i = H_b h_i + B_b.
+    """Generate a linear map for every limb, with weight W_i and bias b_i.
+
+    W_i = reshape(H_W h_i + B_W),  b_i = H_b h_i + B_b
 
     H_W and H_b start at zero, B_W in U(-init, init) and B_b at zero (Bias-HyperInit), so that at
     the start all limbs of all bodies share one map.
 
     Args:
-        width: channels of the context h_i.
+        width: channels of the encoded context h_i.
         inputs: channels that the generated map takes.
         outputs: channels that it gives.
         init: bound of B_W.
@@ -70,8 +72,8 @@ class LinearGenerator(nn.Module):
     def __init__(self, width: int, inputs: int, outputs: int, init: float) -> None:
         super().__init__()
         self.inputs, self.outputs = inputs, outputs
-        self.weight = nn.Linear(width, inputs * outputs)
-        self.bias = nn.Linear(width, outputs)
+        self.weight = nn.Linear(width, inputs * outputs)  # H_W, B_W
+        self.bias = nn.Linear(width, outputs)  # H_b, b_b
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
         nn.init.uniform_(self.weight.bias, -init, init)
@@ -85,12 +87,14 @@ class LinearGenerator(nn.Module):
 class LimbMaps(PerBody):
     """The generated maps of every limb: the embedding first, then the decoder's layers.
 
-    Gives weight and bias of every map in turn, (U, L, in, out) and (U, L, out).
-
     Args:
         config: settings.
         spec: layout of the tokens.
         decoder_widths: channels of the decoder, from its input to its output.
+
+    Shapes:
+        TokenBatch -> weight (U, L, in, out) and bias (U, L, out) of every map in turn, and (B,)
+        int64; see `PerBody`.
     """
 
     def __init__(
@@ -110,16 +114,19 @@ class LimbMaps(PerBody):
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return weights and biases of U bodies; those of padding are never used."""
-        context = self.context(table.scaled_context[bodies])
+        context = self.context(table.scaled_context[bodies])  # h, (U, L, width)
         return tuple(value for layer in self.layers for value in layer(context))
 
 
 class FixedAttention(PerBody):
-    """The attention layers; gives the probabilities of each of them, (U, H, L, L).
+    """The attention layers, and the attention of each: it depends on the body alone.
 
     Args:
         config: settings.
         spec: layout of the tokens.
+
+    Shapes:
+        TokenBatch -> one tensor (U, H, L, L) per layer, and (B,) int64; see `PerBody`.
     """
 
     def __init__(self, config: ModuMorphConfig, spec: TokenSpec) -> None:
@@ -133,20 +140,23 @@ class FixedAttention(PerBody):
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the attention probabilities of U bodies, layer by layer."""
-        context = self.context(table.scaled_context[bodies])
+        context = self.context(table.scaled_context[bodies])  # a, (U, L, width)
         padding = table.limb_padding_mask[bodies]
         layers = cast(Iterable[FixedAttentionLayer], self.layers)
         return tuple(layer.probabilities(context, padding) for layer in layers)
 
 
 class ModuMorph(nn.Module):
-    """Generated embedding, attention layers with fixed probabilities, generated decoder.
+    """Generated embedding, pre-norm attention layers with fixed attention, generated decoder.
 
-    x_i = sqrt(width) (o_i W_i + b_i), then `FixedAttentionLayer`s, then per limb an MLP with
-    generated weights, ReLU between its layers.
+    x_i = sqrt(d) (o_i W_i + b_i), with o_i the features of limb i and d the width
+    x <- x + A(a, N1 x);  x <- x + W2 relu(W1 N2 x), where only the values of A come from x
+    y_i = x_i V_i + c_i, or several such maps with ReLU between them (`decoder_hidden`)
 
-    Maps and probabilities depend on the body alone and are made once per body (see `PerBody`). They
-    reach the samples without a weight per sample (see `gmc_bench.nn.grouped_linear`).
+    The maps W_i, b_i, V_i, c_i are generated from the context of limb i, and a is another encoding
+    of it (see `LimbMaps` and `FixedAttention`). Maps and attention depend on the body alone and are
+    computed once per body (see `PerBody`). Rows are mapped without a weight matrix for each of
+    them (see `gmc_bench.nn.grouped_linear`).
 
     Args:
         config: settings.
@@ -158,7 +168,7 @@ class ModuMorph(nn.Module):
 
     Source:
         Xiong et al. 2023 (ModuMorph), "Universal Morphology Control via Contextual Modulation",
-        arXiv:2302.11070; MasterXiong/ModuMorph. What differs is listed in
+        arXiv:2302.11070; MasterXiong/ModuMorph. Deviations are listed in
         `gmc_baselines.modumorph.SPEC.deviations`.
     """
 
@@ -182,12 +192,13 @@ class ModuMorph(nn.Module):
         packing = tokens.packing
         maps, index = self.maps(tokens)
         maps = [value.flatten(0, 1) for value in maps]  # (U, L, ...) -> (U * L, ...)
+        # (P,): row -> its limb among the U * L
         groups = index[packing.bodies] * tokens.spec.max_limbs + packing.positions
         plan = plan_groups(groups, len(maps[0]))
-        (embedding, *decoder) = zip(maps[::2], maps[1::2], strict=True)
+        (embedding, *decoder) = zip(maps[::2], maps[1::2], strict=True)  # (weight, bias) each
 
         rows = self.scale * grouped_linear(tokens.packed_features, groups, *embedding, plan)
-        rows = self._attend(self.before_communication(rows), tokens)
+        rows = self._attend(self.before_communication(rows), tokens)  # (P, width)
         rows = append_height_map(self.height_map, self.after_communication(rows), tokens)
         rows = grouped_linear(rows, groups, *decoder[0], plan)
         for layer in decoder[1:]:
@@ -196,7 +207,7 @@ class ModuMorph(nn.Module):
 
     def _attend(self, rows: torch.Tensor, tokens: TokenBatch) -> torch.Tensor:
         """Run the attention layers over rows (P, width)."""
-        probabilities, index = self.attention(tokens)
+        probabilities, index = self.attention(tokens)  # one (U, H, L, L) per layer; (B,)
         for layer, of_bodies in zip(self.attention.layers, probabilities, strict=True):
             rows = layer(rows, tokens.packing, take_rows(of_bodies, index))
         return rows

@@ -1,4 +1,4 @@
-"""NerveNet: message passing along the limb tree. This module is light; see the `model` module."""
+"""NerveNet: message passing along the limb graph; network in `gmc_baselines.nervenet.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

@@ -9,14 +9,17 @@ from gmc_bench.methods.config import NetworkConfig, require_positive, require_un
 
 @dataclass(frozen=True, kw_only=True)
 class NerveNetConfig(NetworkConfig):
-    """Size and form of the network; the defaults are those of the preset `paper`.
+    """Size and form of the network.
+
+    The default sizes are chosen here, because the RecMorph paper, whose form this is, gives none;
+    the original's are those of the preset `paper-gru`.
 
     Raises:
         ConfigError: in the form `gru`, an odd width, or a start value that the form does not use.
     """
 
     form: Literal["residual", "gru"] = "residual"
-    """Layer: a residual update, or the gated one of Wang et al. 2018."""
+    """A residual update in every layer, or the gated one of Wang et al. 2018."""
     width: int = 256
     """Channels of a limb's representation and of a message."""
     num_layers: int = 4

@@ -1,4 +1,4 @@
-"""The NerveNet network: limbs exchange messages with their neighbours in the limb tree."""
+"""The NerveNet network: limbs exchange messages with their neighbours in the limb graph."""
 
 from collections.abc import Iterable
 
@@ -46,11 +46,11 @@ class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is
 
     def forward(self, rows: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         """Exchange one message along every edge."""
-        normed = self.norm(rows)
-        messages = nn.functional.relu(self.message_projection(normed))
-        heard = self.propagate(edges, x=messages)
-        own = nn.functional.relu(self.self_projection(normed))
-        joined = nn.functional.relu(self.update_projection(torch.cat((own, heard), dim=1)))
+        normed = self.norm(rows)  # n, as all others (P, width)
+        messages = nn.functional.relu(self.message_projection(normed))  # m
+        heard = self.propagate(edges, x=messages)  # a
+        own = nn.functional.relu(self.self_projection(normed))  # s
+        joined = nn.functional.relu(self.update_projection(torch.cat((own, heard), dim=1)))  # z
         updated: torch.Tensor = rows + self.output_projection(joined)
         return updated
 
@@ -84,9 +84,7 @@ class GatedLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is no
         self.own_candidate = nn.Linear(width, width, bias=False)  # U_u
         _start_orthogonal(self.message_layers)
         for gates in (self.heard_gates, self.own_gates, self.own_candidate):
-            for matrix in gates.weight.split_with_sizes(
-                [width] * (gates.out_features // width)
-            ):  # each gate's matrix on its own
+            for matrix in gates.weight.detach().split(width):  # each gate's matrix on its own
                 nn.init.orthogonal_(matrix)
         nn.init.zeros_(self.heard_gates.bias)
 
@@ -94,24 +92,27 @@ class GatedLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is no
         """Exchange one message along every edge."""
         messages = rows
         for layer in self.message_layers:
-            messages = torch.tanh(layer(messages))
-        heard = self.heard_gates(self.propagate(edges, x=messages))
+            messages = torch.tanh(layer(messages))  # m, (P, width)
+        heard = self.heard_gates(self.propagate(edges, x=messages))  # (P, 3 * width)
         width = rows.shape[1]
         gates = torch.sigmoid(heard[:, : 2 * width] + self.own_gates(rows))
-        keep, reset = gates.chunk(2, dim=1)
-        candidate = torch.tanh(heard[:, 2 * width :] + self.own_candidate(reset * rows))
+        keep, reset = gates.chunk(2, dim=1)  # k and r, (P, width)
+        candidate = torch.tanh(heard[:, 2 * width :] + self.own_candidate(reset * rows))  # u
         return keep * rows + (1 - keep) * candidate
 
 
 class TypedEmbedding(nn.Module):
-    """Node input of the original form: h = [type vector ; tanh(W f + b)].
+    """Node input of the original form: h_i = [t ; tanh(W o_i + b)], with o_i the limb's features.
 
-    All limbs are of one type, so the type vector is one learned vector. A table of type vectors
-    starts with columns of unit norm, which for a single type is 1 or -1 in every channel.
+    All limbs are of one type, so t is one learned vector. A table of type vectors starts with
+    columns of unit norm, which for a single type is 1 or -1 in every channel.
 
     Args:
         spec: layout of the tokens.
         width: channels of h, half of them for each part.
+
+    Shapes:
+        TokenBatch -> (P, width)
 
     Source:
         Wang et al. 2018 (NerveNet), section 2.2; WilsonWangTHU/NerveNet, commit 9c4d0d7.
@@ -132,6 +133,12 @@ class TypedEmbedding(nn.Module):
 
 class TanhDecoder(LimbDecoder):
     """The common decoder with the activation and the start values of the original head.
+
+    Args:
+        spec: layout of the tokens.
+        width: channels of a limb's representation.
+        num_outputs: numbers per limb.
+        config: settings.
 
     Shapes:
         rows (P, width), laid out by `tokens.packing` -> (B, L, num_outputs), zero in padding
@@ -162,7 +169,10 @@ class TanhDecoder(LimbDecoder):
 
 
 class NerveNet(nn.Module):
-    """Node input, message passing, decoder.
+    """Embedding, message passing, decoder.
+
+    form `residual`: `TokenEmbedding`, `ResidualLayer` in every step, `LimbDecoder`
+    form `gru`:      `TypedEmbedding`, `GatedLayer` in every step, `TanhDecoder`
 
     Args:
         config: settings.
@@ -173,7 +183,7 @@ class NerveNet(nn.Module):
         TokenBatch -> (B, L, num_outputs), zero in padding.
 
     Source:
-        Wang et al. 2018, NerveNet, ICLR 2018. Choices are listed in
+        Wang et al. 2018, NerveNet, ICLR 2018. Deviations are listed in
         `gmc_baselines.nervenet.SPEC.deviations`.
     """
 
@@ -198,10 +208,10 @@ class NerveNet(nn.Module):
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
-        edges = tokens.packed_edges
-        rows = self.before_communication(self.embedding.packed(tokens))
+        edges = tokens.packed_edges  # (2, E)
+        rows = self.before_communication(self.embedding.packed(tokens))  # (P, width)
         for step in range(self.num_layers):
-            rows = self.layers[step % len(self.layers)](rows, edges)
+            rows = self.layers[step % len(self.layers)](rows, edges)  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

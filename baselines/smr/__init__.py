@@ -1,4 +1,4 @@
-"""SMR: one recurrent unit per limb, shared by all limbs. Light; see `gmc_baselines.smr.model`."""
+"""SMR: a memory over time for every limb; network in `gmc_baselines.smr.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

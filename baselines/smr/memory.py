@@ -14,11 +14,12 @@ class LimbMemory(nn.Module):
     Parameters carry the names, shapes and initialisation of `torch.nn.GRUCell` or `LSTMCell`; the
     input is a limb's representation with its previous actions appended.
 
-    GRU:  r, z = sigmoid(W_r x + U_r h), sigmoid(W_z x + U_z h);
-          n = tanh(W_n x + r * U_n h);  h' = (1 - z) n + z h
-    LSTM: i, f, o = sigmoid(...), g = tanh(...);  c' = f c + i g;  h' = o tanh(c')
+    GRU:  r = sigmoid(W_r x + U_r h),  z = sigmoid(W_z x + U_z h)
+          n = tanh(W_n x + r * U_n h),  h' = (1 - z) * n + z * h
+    LSTM: i, f, o = sigmoid(W x + U h), each with matrices of its own,  g = tanh(W_g x + U_g h)
+          c' = f * c + i * g,  h' = o * tanh(c')
 
-    with two biases in every product, as torch has them.
+    with a bias in every product, as in torch.
 
     Args:
         inputs: channels of a limb's representation.
@@ -46,11 +47,11 @@ class LimbMemory(nn.Module):
     def forward(
         self, rows: torch.Tensor, tokens: TokenBatch, history: History
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run over T steps."""
+        """Run over T steps; see `History` for what is given."""
         packing = tokens.packing
         steps, envs = history.starts.shape
         slots = tokens.spec.max_limbs
-        actions = packing.pack(history.previous_actions.flatten(0, 1))
+        actions = packing.pack(history.previous_actions.flatten(0, 1))  # (P, J)
         # All steps' input products at once; only the recurrent ones must wait for each other.
         drive = nn.functional.linear(
             torch.cat((rows, actions.to(rows.dtype)), dim=1),
@@ -58,17 +59,17 @@ class LimbMemory(nn.Module):
             self.cell.bias_ih,
         )
         drive = packing.unpack(drive).view(steps, envs * slots, -1).to(history.state.dtype)
-        used = tokens.once(_used_slots, steps)
-        drive = drive[:, used]
-        starts = history.starts[:, used // slots].unsqueeze(-1)
-        state = history.state.flatten(0, 1)[used]
+        # K of the N * L slots are ever a limb; the others are left out of the recurrence.
+        used = tokens.once(_used_slots, steps)  # (K,)
+        drive = drive[:, used]  # (T, K, gates * hidden)
+        starts = history.starts[:, used // slots].unsqueeze(-1)  # (T, K, 1)
+        state = history.state.flatten(0, 1)[used]  # (K, state_width)
         seen = []
         for step in range(steps):
             state = self._advance(drive[step], state.masked_fill(starts[step], 0.0))
             seen.append(state)
         width = self.cell.hidden_size
-        # Where each (step, environment, slot) stands among the slots used.
-        hidden = torch.stack(seen)[..., :width]
+        hidden = torch.stack(seen)[..., :width]  # (T, K, hidden)
         padded = hidden.new_zeros(steps, envs * slots, width).index_copy(1, used, hidden)
         after = state.new_zeros(envs * slots, self.state_width).index_copy(0, used, state)
         return (
@@ -77,7 +78,12 @@ class LimbMemory(nn.Module):
         )
 
     def _advance(self, drive: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """Return the state after one step, in the precision of the state before."""
+        """Return the state after one step, in the precision of the state before.
+
+        Args:
+            drive: (K, 3 or 4 * hidden), the input's part of the gates, in torch's order.
+            state: (K, state_width), h, and after it c of an LSTM.
+        """
         width = self.cell.hidden_size
         hidden = state[:, :width]
         recurrent = nn.functional.linear(hidden, self.cell.weight_hh, self.cell.bias_hh)
@@ -93,9 +99,9 @@ class LimbMemory(nn.Module):
 
 
 def _used_slots(tokens: TokenBatch, steps: int) -> torch.Tensor:
-    """Return which of the N * L slots of N environments are a limb at any of some steps.
+    """Return which of the N * L slots of N environments are a limb at any of T steps, (K,) int64.
 
     An environment may change its body among these steps.
     """
-    real = ~tokens.limb_padding_mask.view(steps, -1)
+    real = ~tokens.limb_padding_mask.view(steps, -1)  # (T, N * L)
     return real.any(dim=0).nonzero().squeeze(1)

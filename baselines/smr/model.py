@@ -21,12 +21,14 @@ from gmc_bench.tokens.spec import TokenSpec
 
 
 class SMR(nn.Module):
-    """Embedding, recurrent unit over time per limb, attention layers, decoder.
+    """Embedding, recurrent unit over time per limb, pre-norm attention layers, decoder.
 
-    after_embedding:  e_i = sqrt(d) (W o_i + b);  h_i = unit([e_i ; a_i], h_i);  x_i = h_i
-    before_embedding: h_i = unit([o_i ; a_i], h_i);  x_i = sqrt(d) (W h_i + b)
+    after_embedding:  e_i = sqrt(d) (W o_i + b);  h_i <- unit([e_i ; a_i], h_i);  x_i = h_i
+    before_embedding: h_i <- unit([o_i ; a_i], h_i);  x_i = sqrt(d) (W h_i + b)
+    x <- x + A(N1 x);  x <- x + W2 relu(W1 N2 x) in every layer, see `AttentionLayer`
+    y_i = decoder(x_i)
 
-    with a_i the limb's previous actions; x then passes through the attention layers of MetaMorph*.
+    with o_i the features of limb i, a_i its previous actions and d the width.
 
     Args:
         config: settings.
@@ -38,8 +40,8 @@ class SMR(nn.Module):
         padding, and the new state (N, L, state_width).
 
     Source:
-        Engwegen, Brinks and Boehmer 2025, arXiv:2506.08630. Choices that are not known are listed
-        in `gmc_baselines.smr.SPEC.deviations`.
+        Engwegen, Brinks and Boehmer 2025, arXiv:2506.08630. Deviations are listed in
+        `gmc_baselines.smr.SPEC.deviations`.
     """
 
     def __init__(self, config: SMRConfig, spec: TokenSpec, num_outputs: int) -> None:
@@ -74,10 +76,10 @@ class SMR(nn.Module):
         else:
             rows, state = self.memory(tokens.packed_features, tokens, history)
             rows = self.scale * self.embedding(rows)
-        rows = self.before_communication(rows)
-        mask = attention_mask(tokens.limb_padding_mask)
+        rows = self.before_communication(rows)  # (P, width)
+        mask = attention_mask(tokens.limb_padding_mask)  # (B, 1, L, L)
         for layer in self.layers:
-            rows = layer(rows, tokens.packing, mask)
+            rows = layer(rows, tokens.packing, mask)  # (P, width)
         return self.decoder(self.after_communication(rows), tokens), state
 
 

@@ -1,4 +1,4 @@
-"""SWAT: structure-aware transformer. This module is light; see `gmc_baselines.swat.model`."""
+"""SWAT: structure-aware transformer; network in `gmc_baselines.swat.model`."""
 
 from gmc_bench.methods import Capabilities, MethodSpec
 

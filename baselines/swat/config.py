@@ -9,7 +9,7 @@ from gmc_bench.methods.config import AttentionConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SwatConfig(AttentionConfig):
-    """Size of the network; the defaults are those of the ModuMorph repository.
+    """Size of the network; the defaults are those of MasterXiong/ModuMorph.
 
     Raises:
         ConfigError: see `AttentionConfig`; or there are fewer channels than traversals.
@@ -22,6 +22,6 @@ class SwatConfig(AttentionConfig):
 
     @property
     def traversal_widths(self) -> tuple[int, ...]:
-        """Channels of each traversal's table: equal shares, the last one takes what is left."""
+        """Channels of each traversal's table: equal shares, and what is left for the last one."""
         share = self.width // NUM_TRAVERSALS
         return (*[share] * (NUM_TRAVERSALS - 1), self.width - (NUM_TRAVERSALS - 1) * share)

@@ -33,12 +33,12 @@ class TreeEncoding(PerBody):
     The bias c^l is equal for all keys and so leaves attention as it is; the reference has it.
 
     Args:
-        config: the settings.
+        config: settings.
         spec: layout of the tokens.
 
     Shapes:
-        TokenBatch -> `values` (U, L, width) and, once per layer, (U, H, L, L) with -inf where
-        the key is padding; `index` (B,) as in `PerBody`.
+        TokenBatch -> e (U, L, width) and, once per layer, b (U, H, L, L) with -inf where the key is
+        padding, and (B,) int64; see `PerBody`.
 
     Source:
         Hong et al. 2022 (SWAT), section 4; per layer as in MasterXiong/ModuMorph.
@@ -55,12 +55,13 @@ class TreeEncoding(PerBody):
 
     def compute(self, table: TokenTable, bodies: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the embedding of traversals and one attention mask per layer (see `PerBody`)."""
+        # Traversals (U, L, 3) and relations (U, L, L, 3).
         traversals, relations = (values[bodies] for values in uncompiled(table.once, trees_of))
-        places = traversals.unbind(dim=-1)
+        places = traversals.unbind(dim=-1)  # pre_i, in_i and post_i, (U, L) each
         embedded = torch.cat(
             [part(place) for part, place in zip(self.tables, places, strict=True)], dim=-1
         )
-        mask = attention_mask(table.limb_padding_mask[bodies])
+        mask = attention_mask(table.limb_padding_mask[bodies])  # (U, 1, L, L)
         relations = relations.to(embedded.dtype)
         # (U, L, L, H) -> (U, H, L, L)
         biases = [layer(relations).permute(0, 3, 1, 2) for layer in self.relation_bias]
@@ -80,16 +81,17 @@ def trees_of(table: TokenTable) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Swat(nn.Module):
-    """Embedding, traversal embedding, pre-norm encoder layers with relation bias, decoder.
+    """Embedding, traversal embedding, pre-norm attention layers with relation bias, decoder.
 
-    x_i^0 = sqrt(D) (W o_i + b) + e_i
-    x^l   = x^(l-1) + A(N1 x^(l-1), b^l) + feed-forward, see `AttentionLayer`; softmax(q k + b^l)
-    y_i   = decoder(x_i^n)
+    x_i = sqrt(d) (W o_i + b) + e_i, with o_i the features of limb i and d the width
+    x <- x + A(N1 x, b^l);  x <- x + W2 relu(W1 N2 x) in layer l, see `AttentionLayer`
+    y_i = decoder(x_i)
 
-    There is no norm after the last layer and no dropout.
+    with e and b^l from `TreeEncoding`; b^l is added to the logits of attention. There is no norm
+    after the last layer and no dropout.
 
     Args:
-        config: the settings.
+        config: settings.
         spec: layout of the tokens.
         num_outputs: numbers per token.
 
@@ -97,8 +99,8 @@ class Swat(nn.Module):
         TokenBatch -> (B, L, num_outputs), zero in padding.
 
     Source:
-        Hong et al. 2022 (SWAT), section 4, in the form of MasterXiong/ModuMorph. Differences and
-        choices are listed in `gmc_baselines.swat.SPEC.deviations`.
+        Hong et al. 2022 (SWAT), section 4, in the form of MasterXiong/ModuMorph. Deviations are
+        listed in `gmc_baselines.swat.SPEC.deviations`.
     """
 
     padded_rows = True
@@ -115,13 +117,15 @@ class Swat(nn.Module):
 
     def forward(self, tokens: TokenBatch) -> torch.Tensor:
         """Return (B, L, num_outputs), zero in padding."""
-        packing, length = tokens.packing, tokens.spec.max_limbs
-        (places, *masks), index = self.tree(tokens)
-        place_rows = index[packing.bodies] * length + packing.positions
-        rows = self.embedding.packed(tokens) + take_rows(places.flatten(0, 1), place_rows)
-        rows = self.before_communication(rows)
+        packing = tokens.packing
+        # (U, L, width), and one (U, H, L, L) per layer; (B,)
+        (traversals, *masks), index = self.tree(tokens)
+        # (P,): row -> its limb among the U * L
+        limbs = index[packing.bodies] * tokens.spec.max_limbs + packing.positions
+        rows = self.embedding.packed(tokens) + take_rows(traversals.flatten(0, 1), limbs)
+        rows = self.before_communication(rows)  # (P, width)
         for layer, mask in zip(self.layers, masks, strict=True):
-            rows = layer(rows, packing, take_rows(mask, index))
+            rows = layer(rows, packing, take_rows(mask, index))  # (P, width)
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

@@ -102,6 +102,7 @@ def limb_relations(adjacency: BoolArray, distance: IntArray, num_limbs: IntArray
 
 
 def _relations(adjacency: BoolArray, distance: IntArray, num_limbs: IntArray) -> DoubleArray:
+    """Return `limb_relations` of a few bodies, in float64."""
     linked = adjacency.astype(np.float64)
     real = np.arange(linked.shape[1]) < num_limbs[:, None]  # (M, L)
     found = np.stack(

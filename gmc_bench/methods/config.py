@@ -84,6 +84,8 @@ class NetworkConfig:
 class AttentionConfig(NetworkConfig):
     """Settings of controllers whose layers are those of a transformer's encoder.
 
+    The default sizes are MetaMorph's (Gupta et al. 2022, arXiv:2203.11931).
+
     Raises:
         ConfigError: see `NetworkConfig`; or the heads do not divide the width.
     """

@@ -11,12 +11,16 @@ from gmc_bench.nn.history import History
 from gmc_bench.nn.norm import NormLinear, RMSNorm
 from gmc_bench.nn.packing import Packing, make_packing
 from gmc_bench.nn.per_body import PerBody, fixed_weights
-from gmc_bench.nn.recurrence import BidirectionalRNN
+from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM, BidirectionalRNN
+from gmc_bench.nn.ssd import BidirectionalMamba2
 from gmc_bench.nn.tap import Tap, limb_rows, watch_representations
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
 
 __all__ = [
     "AttentionLayer",
+    "BidirectionalGRU",
+    "BidirectionalLSTM",
+    "BidirectionalMamba2",
     "BidirectionalRNN",
     "FixedAttentionLayer",
     "HeightMapEncoder",

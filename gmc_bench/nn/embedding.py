@@ -10,7 +10,7 @@ from gmc_bench.tokens.spec import TokenSpec
 
 
 class TokenEmbedding(nn.Module):
-    """One linear map for every limb: x = scale * (W f + b).
+    """One linear map for every limb: x_i = scale * (W o_i + b), with o_i the features of limb i.
 
     The parameters are those of `torch.nn.Linear(F, width)`, with features in the order of
     `TokenSpec.slices`.
@@ -20,6 +20,9 @@ class TokenEmbedding(nn.Module):
         width: channels of a limb's representation.
         init: the weight starts in U(-init, init), the bias in U(+-1/sqrt(F)).
         scale: factor on the output; `None` takes sqrt(width).
+
+    Shapes:
+        TokenBatch -> (B, L, width); `packed` gives the (P, width) of real limbs
 
     Source:
         Gupta et al. 2022 (MetaMorph), arXiv:2203.11931.
