@@ -12,7 +12,7 @@ from torch import nn
 
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.config import NetworkConfig, require_positive
-from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding
+from gmc_bench.nn import LimbDecoder, Tap, TokenBatch, TokenEmbedding, take_rows
 from gmc_bench.tokens import TokenSpec
 
 
@@ -48,7 +48,7 @@ class MyNetwork(nn.Module):
         bodies = tokens.packing.bodies  # (P,): which environment a row belongs to
         total = rows.new_zeros(len(tokens), rows.shape[1]).index_add(0, bodies, rows)
         mean = self.body(total / tokens.num_limbs.unsqueeze(1))  # (B, width)
-        rows = nn.functional.relu(self.limb(rows) + mean.index_select(0, bodies))
+        rows = nn.functional.relu(self.limb(rows) + take_rows(mean, bodies))
         rows = self.after_communication(rows)
         outputs: torch.Tensor = self.decoder(rows, tokens)
         return outputs

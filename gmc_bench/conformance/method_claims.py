@@ -74,7 +74,9 @@ def check_tree(subject: Subject) -> str:
                 f"{moved[-1]:.0e} of the largest, but 'uses_graph' is claimed"
             )
         if not claimed:
-            cause = "'uses_graph' is not claimed, but hanging every limb on the torso"
+            cause = (
+                "the capability 'uses_graph' is not claimed, but hanging every limb on the torso"
+            )
             compare(cause, name, found, expected, tokens)
     return f"read, moves outputs by {max(moved):.0%}" if claimed else "not read"
 
@@ -122,7 +124,7 @@ def _check_no_memory(subject: Subject) -> str:
         first = outputs_of(subject.policy, name, subject.scene)
         outputs_of(subject.policy, name, other)
         again = outputs_of(subject.policy, name, subject.scene)
-        cause = "'temporal' is not claimed, but having seen other inputs before"
+        cause = "the capability 'temporal' is not claimed, but having seen other inputs before"
         compare(cause, name, again, first, subject.scene.tokens)
     return "none"
 
@@ -195,7 +197,9 @@ def check_body_weights(subject: Subject) -> str:
     for name in NETWORKS:
         expected = outputs_of(subject.policy, name, subject.scene)
         found = outputs_of(subject.policy, name, PolicyInput(other, subject.scene.state))
-        cause = "'per_body' is not claimed, but another order of the bodies in the table"
+        cause = (
+            "the capability 'per_body' is not claimed, but another order of the bodies in the table"
+        )
         compare(cause, name, found, expected, tokens)
     return "shared by all bodies"
 

@@ -269,7 +269,7 @@ def check_padded_rows(subject: Subject) -> str:
     """A network that knows rows with padding treats real limbs as without."""
     policy, tokens, state = subject.policy, subject.scene.tokens, subject.scene.state
     if not policy.padded_rows:
-        return "not known"
+        return "not declared"
     real = ~tokens.limb_padding_mask
     filled = tokens.dynamic.masked_fill(~real.unsqueeze(-1), PADDING)
     padded = PolicyInput(replace(tokens, dynamic=filled, padded=True), state)

@@ -67,7 +67,7 @@ def _compare_with_trees(subject: Subject, scene: PolicyInput, name: str) -> floa
     own = torch.isin(tokens.morphology_index, torch.tensor(tuple(LOOPS)))
     moved = difference(found, expected, tokens)
     if not subject.claims.uses_graph:
-        cause = "'uses_graph' is not claimed, but closing loops"
+        cause = "the capability 'uses_graph' is not claimed, but closing loops"
         compare(cause, name, found, expected, tokens)
     found[own] = expected[own]
     compare("closing loops of other bodies", name, found, expected, tokens)

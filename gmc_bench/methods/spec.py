@@ -28,7 +28,7 @@ class Capabilities:
     permutation_equivariant: bool = False
     """Reordering the limbs (with masks and parents) reorders the outputs, nothing else."""
     uses_graph: bool = False
-    """Reads the parents of the tokens."""
+    """Reads who is joined to whom (parents, edges, distances), not the order of limbs alone."""
     temporal: bool = False
     """Remembers earlier control steps of an episode (see `gmc_bench.nn.History`)."""
     per_body: bool = False

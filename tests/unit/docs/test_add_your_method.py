@@ -89,6 +89,17 @@ def test_the_part_per_body_gives_every_environment_its_own():
     torch.testing.assert_close(rows, expected)
 
 
+def test_the_mean_over_neighbours_is_that_of_the_limb_graph():
+    tokens = random_tokens(np.random.default_rng(0), TokenSpec(6), (6, 3, 1), 5)
+    start = torch.randn(tokens.packing.num_rows, 8)
+    code = snippet("= tokens.packed_edges")
+    names = run(code, tokens=tokens, rows=start, torch=torch, take_rows=gmc_bench.nn.take_rows)
+    joined = tokens.table.graph.adjacency[tokens.morphology_index].float()  # (B, L, L)
+    mean = joined / joined.sum(dim=2, keepdim=True).clamp(min=1)
+    expected = tokens.packing.pack(mean @ tokens.packing.unpack(start))
+    torch.testing.assert_close(names["heard"], expected)
+
+
 def test_the_line_of_an_error_is_to_be_had(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, text = snippet('METHODS.load("my_method.py:SPEC")'), EXAMPLE.read_text(encoding="utf-8")
