@@ -19,9 +19,9 @@ class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is
     """One step of message passing with a residual.
 
     n_j = LayerNorm(h_j),  m_j = relu(W_proj n_j + b_proj)
-    a_i = mean of m_j over the neighbours j of i, zero without neighbours
-    s_i = relu(W_self n_i + b_self),  z_i = relu(W_msg [s_i ; a_i] + b_msg)
-    h'_i = h_i + W_out z_i + b_out
+    mbar_i = mean of m_j over the neighbours j of i, zero without neighbours
+    s_i = relu(W_self n_i + b_self),  z_i = relu(W_msg [s_i ; mbar_i] + b_msg)
+    h_i <- h_i + W_out z_i + b_out
 
     The norm has no scale and shift of its own: W_proj and W_self follow it directly.
 
@@ -48,7 +48,7 @@ class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is
         """Exchange one message along every edge."""
         normed = self.norm(rows)  # n, as all others (P, width)
         messages = nn.functional.relu(self.message_projection(normed))  # m
-        heard = self.propagate(edges, x=messages)  # a
+        heard = self.propagate(edges, x=messages)  # mbar
         own = nn.functional.relu(self.self_projection(normed))  # s
         joined = nn.functional.relu(self.update_projection(torch.cat((own, heard), dim=1)))  # z
         updated: torch.Tensor = rows + self.output_projection(joined)
@@ -59,9 +59,9 @@ class GatedLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is no
     """One step of message passing with a gated update.
 
     m_j = tanh MLP(h_j), three layers
-    a_i = mean of m_j over the neighbours j of i, zero without neighbours
-    k = sigmoid(W_k a + U_k h + b_k),  r = sigmoid(W_r a + U_r h + b_r)
-    u = tanh(W_u a + U_u (r * h) + b_u),  h' = k * h + (1 - k) * u
+    mbar_i = mean of m_j over the neighbours j of i, zero without neighbours
+    k_i = sigmoid(W_k mbar_i + U_k h_i + b_k),  r_i = sigmoid(W_r mbar_i + U_r h_i + b_r)
+    u_i = tanh(W_u mbar_i + U_u (r_i * h_i) + b_u),  h_i <- k_i * h_i + (1 - k_i) * u_i
 
     `torch.nn.GRUCell` differs: it applies r after U_u, and each gate has two biases.
 
