@@ -84,7 +84,8 @@ class GatedLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is no
         self.own_candidate = nn.Linear(width, width, bias=False)  # U_u
         _start_orthogonal(self.message_layers)
         for gates in (self.heard_gates, self.own_gates, self.own_candidate):
-            for matrix in gates.weight.detach().split(width):  # each gate's matrix on its own
+            # Each gate's matrix on its own.
+            for matrix in gates.weight.detach().chunk(gates.out_features // width):
                 nn.init.orthogonal_(matrix)
         nn.init.zeros_(self.heard_gates.bias)
 
