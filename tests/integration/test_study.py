@@ -10,8 +10,10 @@ import pytest
 
 from gmc_bench import studies
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.driver import Driver
 from gmc_bench.records.store import read_record, read_sealed, record_digest
 from gmc_bench.studies.catalogue import STUDIES
+from gmc_bench.studies.study_run import StudyRun
 
 TINY = (
     "--protocol", "smoke", "--morphologies", "tiny", "--threads", "1", "--num-envs", "4",
@@ -138,17 +140,19 @@ def test_attributes_removes_twenty_features(here, tmp_path):
     assert sizes[0] - sizes[1] == 2 * 20 * 64  # embeddings of actor and critic, width 64
 
 
+SETTINGS = {
+    "num_envs": 4, "rollout_length": 32, "env_steps": 256, "ppo": {"batch_size": 64},
+}  # fmt: skip
+RULES = {"protocol": "smoke", "bodies": "tiny", "threads": 1, "settings": SETTINGS}
+"""What the options `TINY` say, but for the interval of checkpoints."""
+
+
 def test_a_study_from_python_is_that_of_the_command_line(here, siblings, tmp_path, capfd):
-    settings = {
-        "num_envs": 4, "rollout_length": 32, "env_steps": 256, "ppo": {"batch_size": 64},
-    }  # fmt: skip
-    rules = {"protocol": "smoke", "bodies": "tiny", "threads": 1, "settings": settings}
     told = []
     result = studies.run(
-        "siblings", "recmorph", **rules, checkpoint_interval=0.0, out=tmp_path / "python",
-        on_event=told.append, launch={"launcher": "local", "jobs": 1, "nice": 0},
+        "siblings", "recmorph", **RULES, checkpoint_interval=0.0, out=tmp_path / "python",
+        on_event=told.append,
     )  # fmt: skip
-    assert "jobs: 1" in (tmp_path / "python" / "launch.yaml").read_text()
     assert capfd.readouterr() == ("", "")
     for name in ("table.csv", "table.md", "figure.png"):
         assert (tmp_path / "python" / name).read_bytes() == (siblings / name).read_bytes()
@@ -157,11 +161,32 @@ def test_a_study_from_python_is_that_of_the_command_line(here, siblings, tmp_pat
     assert measured[-1].done == measured[-1].total
     assert studies.resume(tmp_path / "python").tables == result.tables
     assert studies.resume(tmp_path / "python", launcher="local").tables == result.tables
+
+
+def test_a_study_from_python_takes_a_launch(here, tmp_path, monkeypatch):
+    """That launched runs end alike is seen where a killed study continues."""
+    driven = []
+
+    def run(driver):
+        driven.append(driver)
+        return {}, {}
+
+    monkeypatch.setattr(Driver, "run", run)
+    launch = {"launcher": "local", "jobs": 1, "nice": 0}
+    fields = {name: value for name, value in RULES.items() if name != "threads"}
+    studies.run("siblings", **fields, out=tmp_path / "s", launch=launch)
+    (driver,) = driven
+    assert (driver.launcher.options.jobs, driver.launcher.options.nice) == (1, 0)
+    assert "jobs: 1" in (tmp_path / "s" / "launch.yaml").read_text()
+    assert {run.threads for run in StudyRun.open(tmp_path / "s").sweep.runs.values()} == {1}
+
+
+def test_what_a_study_decides_is_not_given_from_python():
     for name, value in (("seed", 3), ("preset", "lite"), ("settings", {"model.width": 8})):
         with pytest.raises(ConfigError, match="a study decides '--"):
-            studies.run("siblings", **{**rules, name: value})
+            studies.run("siblings", **{**RULES, name: value})
     with pytest.raises(ConfigError, match="'launch' must hold options, got 'local'"):
-        studies.run("siblings", **rules, launch="local")
+        studies.run("siblings", **RULES, launch="local")
 
 
 def test_representation_probes_before_and_after(here, tmp_path):
