@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,20 +50,6 @@ class CommandLine:
             "PYTHONPATH": str(Path(__file__).parents[2]),
             DATA_VARIABLE: str(self.data),
         }
-
-    def from_scratch(self, *argv: object) -> subprocess.CompletedProcess[str]:
-        """Run a command in a new interpreter, as a user does; it must succeed."""
-        command = [sys.executable, "-m", "gmc_bench.cli.main", *map(str, argv)]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd=self.cwd,
-            env=self._environment,
-            check=False,
-        )
-        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
 
     def __call__(self, *argv: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, which must come with an exit code."""
@@ -154,5 +139,5 @@ class FinishedRun:
 def finished_run(gmc, tmp_path_factory):
     """One small run from start to end."""
     path = tmp_path_factory.mktemp("runs") / "whole"
-    done = gmc.from_scratch("run", *gmc.small, "--out", path)
+    done = gmc("run", *gmc.small, "--out", path)
     return FinishedRun(path, done.stdout, done.stderr)

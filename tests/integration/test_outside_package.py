@@ -47,26 +47,29 @@ class Stranger:
     def json(self, *argv: str):
         return json.loads(self(*argv, "--json"))
 
-    def listed(self, *lists: tuple[str, ...]) -> list:
-        """Return what `gmc-bench list WORDS --json` prints, for each of several lists."""
+    def each(self, *commands: tuple[str, ...]) -> list[str]:
+        """Run several commands in one process, which saves imports; return what each prints."""
         code = (
             "import json, sys; from gmc_bench.cli.main import main\n"
             "for argv in json.loads(sys.argv[1]):\n"
-            "    assert main(['list', *argv, '--json']) == 0\n"
-            "    print('end of list')"
+            "    assert main(argv) == 0\n"
+            "    print('end of command')"
         )
-        found = self.python("-c", code, json.dumps(lists)).split("end of list\n")
-        return [json.loads(text) for text in found[:-1]]
+        return self.python("-c", code, json.dumps(commands)).split("end of command\n")[:-1]
 
 
-def offers(gmc: Stranger) -> None:
+LISTS = (
+    ("list", "methods", "outside-mean", "--json"),
+    ("list", "tasks", "outside-straight-v1", "--json"),
+    ("list", "suites", "outside-v1", "--json"),
+    ("list", "morphologies", "outside-worms-v1", "outside-crawler", "--json"),
+)
+TABLE = ("leaderboard", "build")
+
+
+def check_offers(*lists: str) -> None:
     """Check that everything the package offers is a name like any other."""
-    [method], [task], [suite], rows = gmc.listed(
-        ("methods", "outside-mean"),
-        ("tasks", "outside-straight-v1"),
-        ("suites", "outside-v1"),
-        ("morphologies", "outside-worms-v1", "outside-crawler"),
-    )
+    [method], [task], [suite], rows = map(json.loads, lists)
     assert method["parameters"] == {"paper": 141_363, "lite": 141_363}
     assert task["rewards"] == {"forward_velocity": 1.0, "swerving": -0.5}
     assert suite["default_morphologies"] == ["outside-worms-v1"]
@@ -76,13 +79,13 @@ def offers(gmc: Stranger) -> None:
 def run(gmc: Stranger, method: str, *argv: str):
     """Make a smoke run and return its record."""
     out = Path("runs") / "-".join([method, *argv]).replace("--", "")
-    gmc(*RUN, "--method", method, "--out", str(out), *argv)
+    shown = gmc(*RUN, "--method", method, "--out", str(out), *argv)
+    assert shown.lstrip().startswith(f"{method} on outside-straight-v1")  # nothing else speaks
     return json.loads((gmc.folder / out / "record.json").read_text(encoding="utf-8"))
 
 
-def compare(gmc: Stranger, methods: list[str]) -> None:
+def check_table(table: str, methods: list[str]) -> None:
     """Check that the runs stand on a leaderboard."""
-    table = gmc("leaderboard", "build")
     assert all(f"| {method} v1 | lite |" in table for method in methods), table
     assert "Incomplete" not in table
 
@@ -90,10 +93,11 @@ def compare(gmc: Stranger, methods: list[str]) -> None:
 def test_its_method_trains_on_its_task_and_its_bodies(tmp_path):
     outside.leave_metadata(tmp_path / "site")
     gmc = Stranger(sys.executable, tmp_path, [tmp_path / "site", outside.FOLDER, ROOT])
-    offers(gmc)
     record = run(gmc, "outside-mean")
     assert (record["suite"], record["task"]) == ("outside-v1", "outside-straight-v1")
-    compare(gmc, ["outside-mean"])
+    *lists, table = gmc.each(*LISTS, TABLE)
+    check_offers(*lists)
+    check_table(table, ["outside-mean"])
 
 
 @pytest.mark.slow
@@ -107,10 +111,10 @@ def test_in_a_fresh_environment_of_wheels(tmp_path):
     places = "gmc_bench.__file__, m.__file__, *gmc_baselines.__path__"
     found = gmc.python("-c", f"{origins}; print({places}, sep='\\n')").splitlines()
     assert [Path(place).is_relative_to(tmp_path / "env") for place in found] == [True] * 3
-    offers(gmc)
+    check_offers(*gmc.each(*LISTS))
     gmc("check-method", "outside-mean", "--preset", "lite", "--backend", "none")
     ours, theirs = run(gmc, "outside-mean"), run(gmc, "recmorph")
-    compare(gmc, ["outside-mean", "recmorph"])
+    check_table(gmc(*TABLE), ["outside-mean", "recmorph"])
     assert ours["morphologies"] == theirs["morphologies"]
     found = gmc.json("evaluate", "runs/outside-mean", "--morphologies", "outside-worms+damping")
     assert {item["split"] for item in found["returns"]} == {"test"}
