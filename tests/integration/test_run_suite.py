@@ -17,7 +17,7 @@ from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.training.trainer import Trainer
 
-TASKS = ("ft", "obstacles", "vt")
+TASKS = ("ft", "obstacles", "exploration")
 TIMES = {"created", "wall_clock_s", "env_steps_per_s", "digest", "git_dirty", "git_commit"}
 """Fields of a record that may differ between two runs of the same settings."""
 
@@ -77,7 +77,7 @@ def test_every_task_is_a_run_like_any_other(here, gmc, suite, tmp_path):
     single = tmp_path / "obstacles"
     here("run", *gmc.small, "--env-steps", "768", "--task", "obstacles", "--out", single)
     assert sorted(item.name for item in suite.path.iterdir()) == [
-        ".lock", "ft", "obstacles", "plan.yaml", "vt",
+        ".lock", "exploration", "ft", "obstacles", "plan.yaml",
     ]  # fmt: skip
     for task in TASKS:
         names = sorted(item.name for item in (suite.path / task).iterdir())
@@ -129,13 +129,13 @@ def test_half_made_folders_are_completed(here, suite, tmp_path):
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
     shutil.rmtree(path / "obstacles")
-    shutil.rmtree(path / "vt")
-    (path / "vt").mkdir()
-    (path / "vt" / ".lock").write_text("")
-    (path / "vt" / ".config.yaml.0f.tmp").write_text("method: rec")
+    shutil.rmtree(path / "exploration")
+    (path / "exploration").mkdir()
+    (path / "exploration" / ".lock").write_text("")
+    (path / "exploration" / ".config.yaml.0f.tmp").write_text("method: rec")
     here("run", "--resume", path)
     check_equal(path, suite)
-    assert not list((path / "vt").glob(".*.tmp"))
+    assert not list((path / "exploration").glob(".*.tmp"))
 
 
 def test_a_folder_without_plan_is_started_again(here, suite, tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     path = tmp_path / "plan"
     shutil.copytree(suite.path, path)
     shutil.rmtree(path / "obstacles")
-    (path / "vt" / "record.json").unlink()
+    (path / "exploration" / "record.json").unlink()
     monkeypatch.setattr(Trainer, "iterate", _interrupt_at("obstacles", 2))
     captured = here("run", "--resume", path, code=130)
     assert captured.err.endswith(
@@ -175,7 +175,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     assert [row[3] for row in states] == ["finished", "to", "begun"]
     rows = rows_of(captured.out)
     assert rows["ft"] == rows_of(suite.out)["ft"]
-    assert rows["obstacles"] == rows["vt"] == ["incomplete", *["-"] * 6]
+    assert rows["obstacles"] == rows["exploration"] == ["incomplete", *["-"] * 6]
 
 
 def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch):
@@ -204,7 +204,7 @@ def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch):
         assert f"failed: {task}: {reason}" in captured.out
         assert rows[task] == ["failed", *["-"] * 6]
     assert captured.err.count("Traceback") == 1  # what is expected needs no trace
-    assert rows["vt"][:5] == rows_of(suite.out)["vt"][:5]
+    assert rows["exploration"][:5] == rows_of(suite.out)["exploration"][:5]
     monkeypatch.setattr(Trainer, "iterate", iterate)
     here("run", "--resume", path)  # the tasks that failed are tried again
     check_equal(path, suite)
@@ -256,7 +256,7 @@ def test_folders_in_use_are_refused(here, suite, folder):
 def test_the_other_verbs_find_the_runs(here, suite, tmp_path):
     assert here("evaluate", suite.path / "obstacles", "--json").out
     err = here("evaluate", suite.path, code=2).err
-    assert "give the folder of one of them below it (ft, obstacles, vt)" in err
+    assert "give the folder of one of them below it (exploration, ft, obstacles)" in err
     out = here("leaderboard", "build", "--records", suite.path, "--out", tmp_path / "tables").out
     assert "recmorph" in out
     pages = "".join(page.read_text() for page in (tmp_path / "tables").rglob("*.md"))
