@@ -137,7 +137,8 @@ def test_suites_of_other_packages_and_versions_need_not_be_here(here, gmc, write
     found = here("check-method", method, "--preset", "lite", "--backend", "none", "--json").out
     description = json.loads(found)["presets"]["lite"][0]["detail"]
     assert "; not here: their-" in description or "; not here: unimal-v2/" in description
-    here("run", "--method", method, *gmc.settings, "--env-steps", "512", "--out", tmp_path / "run")
+    short = ("--env-steps", "512", "--evaluation.modes", "")
+    here("run", "--method", method, *gmc.settings, *short, "--out", tmp_path / "run")
 
 
 def test_what_a_method_has_without_tuning_may_be_beyond_the_ranges(here, write):

@@ -143,6 +143,7 @@ def test_a_dropout_rate_of_its_own_may_be_zero(here, gmc, tmp_path):
     text = EXAMPLE.read_text().replace(line, f"    dropout: float = 0.1\n{line}")
     file, out = tmp_path / "my_method.py", tmp_path / "run"
     file.write_text(text)
-    settings = (*gmc.settings, "--env-steps", "512", "--model.dropout", "0")
+    settings = (*gmc.settings, "--env-steps", "512", "--evaluation.modes", "")
+    settings += ("--model.dropout", "0")
     here("run", "--method", f"{file}:SPEC", *settings, "--out", out)
     assert read_record(out / "record.json").config["method_config"]["dropout"] == 0.0
