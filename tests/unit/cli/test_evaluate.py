@@ -1,6 +1,7 @@
 """A finished run scored on other bodies and with an unseen limb."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -13,16 +14,28 @@ from gmc_bench.records.schema import STATED_VERSIONS
 from tests.support.sealed import without_seal
 
 RUN = (
-    "run", "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--seed", "1",
+    "run", "--suite", "unimal", "--task", "ft", "--protocol", "smoke", "--seed", "2",
     "--morphologies", "tiny",
     "--env-steps", "1024", "--threads", "1", "--out", "run",
 )  # fmt: skip
+"""With this seed every body soon falls; others let one stand to the time limit."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Where the one run is that the tests have copies of."""
+    return tmp_path_factory.mktemp("finished") / "run"
 
 
 @pytest.fixture
-def run(gmc):
-    code, _, err = gmc(*RUN, "--method", "recmorph", "--model.width", "16", "--model.hidden", "16")
-    assert code == 0, err
+def run(gmc, finished):
+    """A finished run in the folder `run`."""
+    if not finished.exists():
+        options = ("--method", "recmorph", "--model.width", "16", "--model.hidden", "16")
+        code, _, err = gmc(*RUN, *options)
+        assert code == 0, err
+        shutil.move("run", finished)
+    shutil.copytree(finished, "run")
 
 
 def document(gmc, *options):
@@ -37,7 +50,7 @@ def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path)
     assert own["returns"] == record["returns"]
     assert own["weights_digest"] == record["weights_digest"]
     assert own["silent_limbs"] is None
-    assert (own["protocol"], own["seed"]) == ("smoke", 1)
+    assert (own["protocol"], own["seed"]) == ("smoke", 2)
     assert set(own["versions"]) == set(STATED_VERSIONS)
     assert own["hardware"]["threads"] == 1
     assert document(gmc, "--split", "train", "--episodes", "3")["episodes_per_body"] == 3
@@ -67,7 +80,7 @@ def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
     own, found = document(gmc), document(gmc, "--sensor-dropout")
     for split in ("train", "test"):
         bodies = tiny_set.split(split)
-        limbs = draw_silent_limbs(bodies, 1)
+        limbs = draw_silent_limbs(bodies, 2)
         assert found["silent_limbs"][split] == {
             body.name: body.limbs[limb].name for body, limb in zip(bodies, limbs, strict=True)
         }
