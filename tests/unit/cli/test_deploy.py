@@ -23,7 +23,7 @@ from gmc_bench.records.store import read_stored_record
 RUN = (
     "run", "--method", "recmorph", "--suite", "quadruped-friction", "--protocol", "smoke",
     "--seed", "1", "--env-steps", "256", "--model.num-blocks", "1", "--model.width", "16",
-    "--model.hidden", "16", "--threads", "1", "--out",
+    "--model.hidden", "16", "--threads", "1", "--evaluation.modes", "", "--out",
 )  # fmt: skip
 SHORT = ("--trials", "1", "--seconds", "2", "--no-realtime")
 

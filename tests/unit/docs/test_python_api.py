@@ -44,7 +44,7 @@ def test_the_page_runs_from_top_to_bottom(small, capfd):
     assert names["record"].env_steps == 2048
     assert list(names["table"]["path"]) == [
         "a/record.json", "b/record.json", "two_tasks/ft/record.json",
-        "two_tasks/incline/record.json",
+        "two_tasks/obstacles/record.json",
     ]  # fmt: skip
     assert names["result"].failures == {}
     out, err = capfd.readouterr()
