@@ -2,17 +2,27 @@
 
 import csv
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 import yaml
 
 from gmc_bench.records.store import read_record, read_sealed, write_record
+from gmc_bench.tasks import TASKS
 
 TINY = (
     "--protocol", "smoke", "--threads", "1", "--num-envs", "4", "--rollout-length", "32",
     "--env-steps", "256", "--ppo.batch-size", "64", "--checkpoint-interval", "0",
 )  # fmt: skip
+
+
+@pytest.fixture
+def short_episodes(monkeypatch):
+    """Let scored episodes end after 2 s in place of 20; frictions have a length of their own."""
+    task = TASKS.get("quadruped-velocity-v3")
+    short = replace(task, horizon=task.control_steps(2.0))
+    monkeypatch.setitem(TASKS._scan(), task.id, short)
 
 
 def require_honest_frictions(here, folder):
@@ -44,6 +54,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.usefixtures("short_episodes")
 def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     folder = tmp_path / "s"
     out = here("study", "friction", "--method", "recmorph", *TINY, "--out", folder).out
