@@ -12,7 +12,7 @@ def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
     argv = (
         "run --method recmorph --suite unimal --task ft --protocol smoke --seed 1 --threads 1 "
         "--morphologies gmc-unimal-mini:3 --env-steps 1024 --model.width 8 --model.hidden 8 "
-        "--out run"
+        "--evaluation.splits train --out run"
     )
     assert main(argv.split()) == 0
     record = read_record(tmp_path / "run" / "record.json")
