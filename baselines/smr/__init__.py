@@ -18,7 +18,10 @@ SPEC = MethodSpec(
         "embedded limb.",
         "Actor and critic have a unit each.",
         "Training unrolls 16 consecutive steps from the state stored in the rollout; the paper's "
-        "scheme is not known.",
+        "scheme is not known. Stored states are slightly stale, because the observation statistics "
+        "move on during a rollout.",
+        "A height map enters in the decoder as for every controller here; what the paper does is "
+        "not known.",
     ),
     config="gmc_baselines.smr.config:SMRConfig",
     presets={
