@@ -54,14 +54,36 @@ def test_traversals_and_relations_are_those_of_the_public_implementation(name):
 
 
 @pytest.mark.parametrize("name", case_names("swat"))
-def test_relation_bias_goes_to_its_own_body_and_head(name):
-    """A network that mixes up bodies and heads would agree on bodies alone, not in a batch."""
+def test_relation_bias_goes_to_its_own_body(name):
+    """As the reference's does not in a batch, where it mixes up bodies and heads."""
     case = read_case(name)
     network = _build(case)
     with torch.no_grad():
         for layer in network.tree.relation_bias:
-            layer.weight[0] *= 3.0
-        expected = network(case.tokens)
-        order = list(reversed(range(len(case.tokens))))
-        turned = select(case.tokens, order)
-        assert torch.allclose(network(turned), expected[order], rtol=0, atol=TOLERANCE)
+            layer.weight[0] *= 3.0  # the heads differ
+        together = network(case.tokens)
+        for body in range(len(case.tokens)):
+            (alone,) = network(select(case.tokens, [body]))
+            torch.testing.assert_close(together[body], alone, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize("name", case_names("swat"))
+def test_relation_bias_goes_to_its_own_head(name, head):
+    """With every other head cut off, the biases of this one alone count."""
+    case = read_case(name)
+    network = _build(case)
+    assert case.num_heads == 2
+
+    def change_by_bias_of(which):
+        before = network(case.tokens)
+        for layer in network.tree.relation_bias:
+            layer.weight[which] += 1.0
+        return float((network(case.tokens) - before).abs().max())
+
+    with torch.no_grad():
+        for layer in network.layers:
+            weight = layer.self_attn.out_proj.weight  # (width, heads x size)
+            weight.unflatten(1, (case.num_heads, -1))[:, 1 - head] = 0.0
+        assert change_by_bias_of(1 - head) == 0.0
+        assert change_by_bias_of(head) > 100 * TOLERANCE
