@@ -102,17 +102,33 @@ def test_a_body_without_loops_has_the_same_graph_beside_bodies_with_them():
         assert torch.equal(before[[0, 2]], after[[0, 2]])
 
 
-@pytest.mark.parametrize("bodies", [4, 0.5])
-def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch, bodies):
+BYTES_PER_BODY = 8 * 9 * 10
+"""float64, of 9 limbs and 9 + 1 that lie above them."""
+
+
+@pytest.mark.parametrize(
+    ("limit", "parts"),
+    [(4 * BYTES_PER_BODY, [4, 4, 4, 3]), (BYTES_PER_BODY // 2, [1] * 15)],
+    ids=["four bodies", "half a body"],
+)
+def test_many_bodies_are_done_in_parts_that_change_nothing(monkeypatch, limit, parts):
     """At least one at a time."""
     rng = np.random.default_rng(0)
     table = random_table(rng, TokenSpec(9), [9, 3, 7] * 5)
     table = close_loops(table, draw_loops(rng, table))
     whole = table.graph.distance
-    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 90 * bodies)
-    parts = LimbGraph(table.parents, table.limb_padding_mask, table.loops).distance
-    assert parts.dtype == torch.int16
-    assert torch.equal(whole, parts)
+    sizes, tree_distance = [], module._tree_distance
+
+    def counted(parents):
+        sizes.append(len(parents))
+        return tree_distance(parents)
+
+    monkeypatch.setattr(module, "_tree_distance", counted)
+    monkeypatch.setattr(module, "_CHUNK_BYTES", limit)
+    found = LimbGraph(table.parents, table.limb_padding_mask, table.loops).distance
+    assert sizes == parts
+    assert found.dtype == torch.int16
+    assert torch.equal(whole, found)
 
 
 def test_a_table_makes_its_graph_once():
