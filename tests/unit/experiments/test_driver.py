@@ -543,23 +543,6 @@ def test_launchers_are_plug_ins_with_options_of_their_own(monkeypatch):
     assert isinstance(missing, LauncherSpec)
 
 
-def test_no_cell_begins_that_memory_would_not_hold(monkeypatch):
-    from gmc_bench.experiments.launchers import local
-
-    launcher = LAUNCHERS.get("local").make({"jobs": 8, "spare_gib": 1})
-    big = Cell("big", 1, memory=4 * GIB)
-    monkeypatch.setattr(local, "available_memory", lambda: 3 * GIB)
-    assert launcher.takes(big, 0)  # the first runs whatever is free
-    process = type("Process", (), {"pid": 0})()
-    launcher._running["first"] = Cell("first", 1, memory=GIB), process
-    assert not launcher.takes(big, 0)
-    monkeypatch.setattr(local, "available_memory", lambda: 6 * GIB)
-    assert launcher.takes(big, 0)  # one for the rest, one to come, four for it
-    monkeypatch.setattr(local, "available_memory", lambda: 6 * GIB - 1)
-    assert not launcher.takes(big, 0)
-    assert (local.available_memory(), local.memory_of(0)) == (6 * GIB - 1, 0)
-
-
 @pytest.mark.parametrize(("running", "left"), [(4, 225), (1, 1050), (0, 1100)])
 def test_what_waits_in_a_queue_does_not_run(tmp_path, config, running, left):
     """Ray and Slurm take all runs at once."""
