@@ -246,9 +246,12 @@ def test_a_process_that_was_forked_meanwhile_does_not_give_the_lock_back(tmp_pat
         folder.config.touch()
         child = os.fork()
         if child == 0:
-            folder.__exit__()
-            os._exit(0)
-        os.waitpid(child, 0)
+            try:
+                folder.__exit__()
+                os._exit(0)
+            finally:  # whatever went wrong, no second process runs the other tests
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
         folder.lease.require()
         with pytest.raises(RunFolderError, match="is in use by another process"):
             RunFolder(tmp_path / "a").__enter__()
