@@ -44,7 +44,7 @@ def test_a_tap_is_no_part_of_the_weights_and_returns_its_input():
 
 def test_before_is_the_embedding_and_looking_leaves_outputs_and_network_alone(tokens):
     network = policy("recmorph").actor
-    expected, hooks = network(tokens), copy.deepcopy(network)
+    expected, untouched = network(tokens), copy.deepcopy(network)
     with watch_representations(network) as latest:
         assert torch.equal(network(tokens), expected)
         seen = latest(tokens)
@@ -53,7 +53,10 @@ def test_before_is_the_embedding_and_looking_leaves_outputs_and_network_alone(to
     assert torch.equal(seen.before, embedding.packed(tokens))
     assert torch.equal(network.decoder(seen.after, tokens), expected)
     assert not network.before_communication._forward_hooks
-    assert [name for name, _ in network.named_modules()] == [n for n, _ in hooks.named_modules()]
+    names, names_before = (
+        [name for name, _ in each.named_modules()] for each in (network, untouched)
+    )
+    assert names == names_before
 
 
 def test_a_network_with_a_memory_shows_its_limbs_too(tokens):

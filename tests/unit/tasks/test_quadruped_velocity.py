@@ -172,6 +172,9 @@ def test_the_content_hash_sees_every_part(changes):
 def test_impossible_rough_ground_is_refused(share, height):
     with pytest.raises(ConfigError, match="rough ground needs"):
         RoughGround(share=share, height=height)
+
+
+def test_rough_ground_of_no_finite_numbers_is_refused():
     with pytest.raises(ConfigError, match="the height of rough ground must be a finite number"):
         RoughGround(height=float("inf"))
     with pytest.raises(ConfigError, match="the share of rough ground must be a finite number"):
