@@ -32,6 +32,7 @@ class Pair:
             PlainTask(name, self.core.simulator.model(row), body.limbs[0].position[2])
             for row, body in enumerate(bodies)
         ]
+        self.num_metrics = 0 if name == "unimal-ft-v1" else 1
         self.ended = dict.fromkeys(("fell", "edge"), 0)
         self.compared = self.level = self.total = 0
         for row in range(len(bodies)):
@@ -69,7 +70,8 @@ class Pair:
             assert result.reward[row] == pytest.approx(expected.reward, abs=TOLERANCE), body
             assert self._reasons(result, row) == expected.reasons, body
             assert result.terminated[row] == bool(expected.reasons), body
-            for found in result.metrics.values():  # none on flat ground, else one
+            assert len(result.metrics) == self.num_metrics, body
+            for found in result.metrics.values():
                 assert found[row] == pytest.approx(expected.metric, abs=TOLERANCE), body
             self.compare_observation(row, expected.tokens, expected.heights, body)
             for reason in expected.reasons:

@@ -14,10 +14,11 @@ from tests.support.menagerie import compare_models, compare_with_menagerie
 
 
 def test_every_robot_has_an_entry():
-    assert set(ENTRIES) == set(ROBOTS)
+    makers = {"go1": "unitree", "go2": "unitree", "anymal-b": "anybotics", "anymal-c": "anybotics"}
+    assert set(ENTRIES) == set(ROBOTS) == set(makers)
     for name, (folder, entry) in ENTRIES.items():
         assert entry == name.replace("-", "_")
-        assert folder in (f"unitree_{entry}", f"anybotics_{entry}")
+        assert folder == f"{makers[name]}_{entry}"
 
 
 def test_a_robot_agrees_with_itself(robot):

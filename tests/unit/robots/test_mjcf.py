@@ -1,3 +1,5 @@
+import copy
+
 import mujoco
 import numpy as np
 import pytest
@@ -23,7 +25,10 @@ def test_options(robot):
 
 
 def test_text_depends_on_the_arguments_alone(robot):
-    assert build_mjcf(robot) == build_mjcf(robot)
+    assert build_mjcf(robot) == build_mjcf(copy.deepcopy(robot))
+
+
+def test_text_needs_no_mesh_files(robot):
     assert "mesh" not in build_mjcf(robot)
 
 
