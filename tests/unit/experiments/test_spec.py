@@ -33,13 +33,17 @@ def test_settings_are_kept_by_dotted_name():
     }
 
 
-@pytest.mark.parametrize("way", [json, yaml, pickle])
-def test_it_is_read_back_as_it_was_written(way):
-    if way is pickle:
-        assert pickle.loads(pickle.dumps(SPEC)) == SPEC
-        return
-    dump, load = (json.dumps, json.loads) if way is json else (yaml.safe_dump, yaml.safe_load)
-    again = ExperimentSpec.from_dict(load(dump(SPEC.to_dict())))
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda spec: ExperimentSpec.from_dict(json.loads(json.dumps(spec.to_dict()))),
+        lambda spec: ExperimentSpec.from_dict(yaml.safe_load(yaml.safe_dump(spec.to_dict()))),
+        lambda spec: pickle.loads(pickle.dumps(spec)),
+    ],
+    ids=["JSON", "YAML", "pickle"],
+)
+def test_it_is_read_back_as_it_was_written(again):
+    again = again(SPEC)
     assert again == SPEC
     assert hash(again) == hash(SPEC)
     assert again.digest == SPEC.digest

@@ -155,49 +155,31 @@ def test_a_name_that_cannot_be_that_of_a_folder_is_refused(name, reason):
     require_names(["a-b.c", "lr=1e-4", "plan", "ü"])
 
 
-def damaged(content, way):
-    tasks = content["runs"]
-    if way == "format":
-        content["format"] = 3
-    elif way == "no tasks":
-        content["runs"] = []
-    elif way == "outside":
-        tasks[0]["name"] = "../elsewhere"
-    elif way == "twice":
-        tasks[0]["name"] = "incline"
-    elif way == "seed":
-        tasks[1]["seed"] = 4
-    elif way == "lacks":
-        del content["settings"]["task"]
-    elif way == "nowhere":
-        tasks[1]["settings"] = 2
-    elif way == "negative":
-        tasks[1]["settings"] = -1
-    elif way == "truth":
-        tasks[1]["seed"] = True
-    elif way == "above":
-        tasks[0]["name"] = ".."
+WITHOUT_RUNS = "must list runs with 'name', 'settings' and 'seed'"
 
 
 @pytest.mark.parametrize(
-    ("way", "reason"),
+    ("change", "reason"),
     [
-        ("format", "has format 3, but this gmc-bench reads 2"),
-        ("no tasks", "must list runs with 'name', 'settings' and 'seed'"),
-        ("outside", "must list runs with 'name', 'settings' and 'seed'"),
-        ("nowhere", "must list runs with 'name', 'settings' and 'seed'"),
-        ("negative", "must list runs with 'name', 'settings' and 'seed'"),
-        ("truth", "must list runs with 'name', 'settings' and 'seed'"),
-        ("above", "must list runs with 'name', 'settings' and 'seed'"),
-        ("twice", "has two runs of one name"),
-        ("seed", "contradicts itself: method, suite, protocol, morphologies, seed"),
-        ("lacks", r"plan.yaml \(settings\) lacks 'task'"),
+        (lambda plan: plan.update(format=3), "has format 3, but this gmc-bench reads 2"),
+        (lambda plan: plan.update(runs=[]), WITHOUT_RUNS),
+        (lambda plan: plan["runs"][0].update(name="../elsewhere"), WITHOUT_RUNS),
+        (lambda plan: plan["runs"][0].update(name=".."), WITHOUT_RUNS),
+        (lambda plan: plan["runs"][1].update(settings=2), WITHOUT_RUNS),  # there are two
+        (lambda plan: plan["runs"][1].update(settings=-1), WITHOUT_RUNS),
+        (lambda plan: plan["runs"][1].update(seed=True), WITHOUT_RUNS),
+        (lambda plan: plan["runs"][0].update(name="incline"), "has two runs of one name"),
+        (
+            lambda plan: plan["runs"][1].update(seed=4),
+            "contradicts itself: method, suite, protocol, morphologies, seed",
+        ),
+        (lambda plan: plan["settings"].pop("task"), r"plan.yaml \(settings\) lacks 'task'"),
     ],
 )
-def test_a_changed_plan_is_refused(folder, way, reason):
+def test_a_changed_plan_is_refused(folder, change, reason):
     content = yaml.safe_load(folder.plan.read_text())
     del content["digest"]  # by hand, as the sentence about it says
-    damaged(content, way)
+    change(content)
     folder.plan.write_text(yaml.safe_dump(content))
     with pytest.raises(ConfigError, match=reason):
         read_runs(folder.plan)
