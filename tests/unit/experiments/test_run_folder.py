@@ -158,14 +158,6 @@ def test_a_folder_without_settings_is_no_run(tmp_path, name):
         RunFolder(tmp_path / name)
 
 
-def test_the_folder_of_several_runs_is_no_run(tmp_path):
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "config.yaml").write_text("")
-    (tmp_path / "plan.yaml").write_text("")
-    with pytest.raises(RunFolderError, match=r"holds several runs, one was expected; .* \(one\)"):
-        RunFolder(tmp_path)
-
-
 def test_what_a_process_leaves_that_was_killed_at_its_start_is_no_obstacle(tmp_path):
     (tmp_path / ".lock").write_text("")
     (tmp_path / ".config.yaml.0f.tmp").write_text("meth")

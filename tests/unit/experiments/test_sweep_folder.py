@@ -216,12 +216,14 @@ def test_one_process_at_a_time(folder):
 
 
 def test_the_folder_of_several_runs_is_not_the_folder_of_one(folder, runs):
-    with pytest.raises(RunFolderError, match=r"give the folder of one of them .*none was begun"):
+    sentence = "holds several runs, one was expected; give the folder of one of them below it"
+    with pytest.raises(RunFolderError, match=rf"{sentence} \(none was begun\)$"):
         RunFolder(folder.path)
-    with folder.open_run("incline", runs["incline"]) as made:
-        made.config.write_text(runs["incline"].to_yaml())
-    with pytest.raises(RunFolderError, match=r"below it \(incline\)"):
-        RunFolder(folder.path)
+    for begun, named in (("incline", "incline"), ("ft", "ft, incline")):
+        with folder.open_run(begun, runs[begun]) as made:
+            made.config.write_text(runs[begun].to_yaml())
+        with pytest.raises(RunFolderError, match=rf"{sentence} \({named}\)$"):
+            RunFolder(folder.path)
 
 
 @pytest.mark.parametrize(("launcher", "options"), [("local", {"nice": 3}), ("ray", {})])
