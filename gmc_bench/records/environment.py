@@ -88,7 +88,9 @@ def git_state(root: Path, besides: Sequence[str] = ()) -> GitState:
         return GitState(None, None)
     commit = _git(root, "rev-parse", "--verify", "HEAD")
     left_out = (f":(exclude){name}" for name in besides)
-    changes = _git(root, "status", "--porcelain", "--", ".", *left_out)
+    # A user's settings may hide new files, which Python would import all the same.
+    shown = ("--porcelain", "--untracked-files=normal")
+    changes = _git(root, "status", *shown, "--", ".", *left_out)
     if commit is None or changes is None:
         return GitState(None, None)
     return GitState(commit.strip(), bool(changes.strip()))

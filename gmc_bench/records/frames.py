@@ -31,7 +31,7 @@ _NAMED = (
     "protocol.name", "protocol.preset", "protocol.seeds",
 )  # fmt: skip
 """Settings that other columns tell of."""
-_OF_EPISODE = ("split", "mode", "body", "episode", *Episode.model_fields)
+_OF_EPISODE = ("split", "mode", "body", "seen_in_train", "episode", *Episode.model_fields)
 _TAKEN = (*_PLACE, *_MEASURED, *_OF_RECORD, *_OF_EPISODE, *CurvePoint.model_fields)
 
 

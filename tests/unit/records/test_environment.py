@@ -16,9 +16,13 @@ from tests.support.records import make_record
 
 
 def _git(folder: Path, *arguments: str) -> str:
+    """Run git without the user's settings, and without those of a hook that runs the tests."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    own |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=own)
+    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -87,6 +91,12 @@ def test_git_state_of_a_clean_and_a_changed_checkout(checkout: Path) -> None:
     assert git_state(checkout, ["results"]) == (commit, False)
     (checkout / "file.txt").write_text("two")
     assert git_state(checkout, ["results"]) == (commit, True)
+
+
+def test_new_files_count_where_settings_hide_them(checkout: Path) -> None:
+    _git(checkout, "config", "status.showUntrackedFiles", "no")
+    (checkout / "new.py").write_text("x = 1")
+    assert git_state(checkout).dirty is True
 
 
 def test_a_folder_inside_another_checkout_claims_nothing(checkout: Path) -> None:

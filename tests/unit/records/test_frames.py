@@ -31,24 +31,28 @@ def test_a_row_per_run(folder):
 
 
 def test_a_row_per_episode(folder):
-    records = gmc.load_records(folder)
-    frame = records.episodes()
-    assert len(frame) == sum(len(part.episodes) for item in records for part in item.returns)
-    parts = frame.groupby(["path", "split", "mode", "body"])
-    for item in records.stored:
-        for part in item.record.returns:
-            rows = parts.get_group((item.path, part.split, part.mode, part.body))
-            assert list(rows["episode"]) == list(range(len(part.episodes)))
-            returns = [episode.episode_return for episode in part.episodes]
-            assert list(rows["episode_return"]) == returns
+    frame = gmc.load_records(folder).episodes()
+    assert list(frame["path"]) == ["a/record.json"] * 7 + ["b/record.json"] * 7
+    for _, run in frame.groupby("path"):
+        rows = run[["split", "mode", "body", "episode", "episode_return", "length", "ended"]]
+        assert list(rows.itertuples(index=False, name=None)) == [
+            (split, "deterministic", body, number, value, 1000, "time_limit")
+            for split, body, number, value in (
+                ("train", "a", 0, 50.0), ("train", "a", 1, 150.0), ("train", "b", 0, 200.0),
+                ("test", "b", 0, 180.0), ("test", "c", 0, 10.0), ("test", "c", 1, 30.0),
+                ("test", "d", 0, 40.0),
+            )
+        ]  # fmt: skip
 
 
 def test_a_row_per_point_of_a_curve(folder):
-    records = gmc.load_records(folder)
-    frame = records.curves()
-    assert list(frame.loc[frame["seed"] == 1, "env_steps"]) == [
-        point.env_steps for point in records[0].learning_curve
-    ]
+    frame = gmc.load_records(folder).curves()
+    assert list(frame["seed"]) == [1, 1, 2, 2]
+    assert list(frame["env_steps"]) == [1000, 2000] * 2
+    assert list(frame["episodes"]) == [1, 5] * 2
+    for name, value in (("mean_return", 90.0), ("mean_length", 400.0)):
+        assert list(frame[name].isna()) == [True, False] * 2  # no episode ended before step 1000
+        assert list(frame[name].dropna()) == [value] * 2
 
 
 def test_frames_without_rows_have_columns(folder):
@@ -56,11 +60,11 @@ def test_frames_without_rows_have_columns(folder):
     none = records[:0]
     for rows, empty in (
         (records.to_pandas(), none.to_pandas()),
+        (records.episodes(), none.episodes()),
         (records.curves(), none.curves()),
     ):
+        assert len(empty) == 0
         assert list(empty.columns) == list(rows.columns)
-    assert len(none.episodes()) == 0
-    assert set(none.episodes().columns) <= set(records.episodes().columns)
 
 
 @pytest.mark.parametrize(("split", "mode"), [("tst", "deterministic"), ("test", "det")])
@@ -152,6 +156,7 @@ def test_a_record_is_shown_in_a_line():
     shown = "<record of demo on unimal-ft-v1, "
     for text in (repr(record), str(record), f"{record}"):
         assert text.startswith(shown)
+        assert "\n" not in text
         assert len(text) < 300
     many = record.returns[0].model_copy(update={"episodes": record.returns[0].episodes * 100})
     assert len(repr(many)) < 300
