@@ -82,30 +82,37 @@ def test_changed_bytes_are_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "message"),
     [
-        {"passed": False},
-        {"passed": 1},
-        {"parts": []},
-        {"parts": [PART, PART]},
-        {"parts": [{**PART, "passed": False}], "passed": False},
-        {"parts": [{**PART, "margin": 1.0}]},
-        {"parts": [{**PART, "differing": 1}]},
-        {"parts": [{**PART, "differing": 1}], "first_difference": DIFFERENCE},
-        {"parts": [{**PART, "episodes": 0}]},
-        {"first_difference": DIFFERENCE},
-        {"comparison": "interval"},
-        {"comparison": "close"},
-        {"created": "2025-01-31T23:59:59+01:00"},
-        {"created": "yesterday"},
-        {"record_digest": "abc"},
-        {"hardware": None},
-        {"verification_version": 2},
-        {"reviewer": "me"},
+        ({"passed": False}, "passed is not whether all parts passed"),
+        ({"passed": 1}, r"passed\n  Input should be a valid boolean"),
+        ({"parts": []}, r"parts\n  Tuple should have at least 1 item"),
+        ({"parts": [PART, PART]}, "parts lists one split and mode twice"),
+        ({"parts": [{**PART, "passed": False}], "passed": False}, "contradicts its numbers"),
+        ({"parts": [{**PART, "margin": 1.0}]}, "a margin belongs to an interval comparison"),
+        ({"parts": [{**PART, "differing": 1}]}, "contradicts its numbers"),
+        (
+            {"parts": [{**PART, "differing": 1, "passed": False}], "passed": False},
+            "first_difference must be given exactly when an episode differs",
+        ),
+        (
+            {"parts": [{**PART, "differing": 4, "passed": False}], "passed": False},
+            "more episodes differ in test, deterministic than were run",
+        ),
+        ({"parts": [{**PART, "episodes": 0}]}, r"parts\.0\.episodes\n  Input should be greater"),
+        ({"first_difference": DIFFERENCE}, "given exactly when an episode differs"),
+        ({"comparison": "interval"}, "a margin belongs to an interval comparison"),
+        ({"comparison": "close"}, "Input should be 'exact' or 'interval'"),
+        ({"created": "2025-01-31T23:59:59+01:00"}, "is not a UTC time"),
+        ({"created": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+        ({"record_digest": "abc"}, r"record_digest\n  String should match pattern"),
+        ({"hardware": None}, r"hardware\n  Input should be a valid dictionary"),
+        ({"verification_version": 2}, r"verification_version\n  Input should be 1"),
+        ({"reviewer": "me"}, r"reviewer\n  Extra inputs are not permitted"),
     ],
 )
-def test_a_contradiction_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+def test_a_contradiction_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         _make(**changes)
     # Sealed by somebody else, it is refused as well, in one sentence.
     path = tmp_path / "one.json"
@@ -116,16 +123,16 @@ def test_a_contradiction_is_refused(tmp_path: Path, changes: dict[str, Any]) -> 
 
 
 def test_the_margin_decides_an_interval_comparison() -> None:
-    def part(mean: float, margin: float, passed: bool, differing: int = 2) -> dict[str, Any]:
+    def part(mean: float, margin: float, passed: bool) -> dict[str, Any]:
         changes = {"mean_difference": mean, "margin": margin, "passed": passed}
-        return {**PART, **changes, "differing": differing}
+        return {**PART, **changes, "differing": 2}
 
     inside = _make(
         comparison="interval", parts=[part(-1.0, 1.0, True)], first_difference=DIFFERENCE
     )
     assert inside.passed
-    for wrong in (part(-1.5, 1.0, True), part(0.5, 1.0, False), part(0.0, 1.0, True, 4)):
-        with pytest.raises(ValidationError):
+    for wrong in (part(-1.5, 1.0, True), part(0.5, 1.0, False)):
+        with pytest.raises(ValidationError, match="contradicts its numbers"):
             _make(
                 comparison="interval",
                 parts=[wrong],
@@ -167,15 +174,17 @@ def test_frictions_that_differ_fail() -> None:
     assert _make(friction=differing, passed=False).outcome == (
         "1 of 32 results on friction differ; the first is the rmse of go1"
     )
-    for wrong in (
-        {"differing": 33, "first_difference": "x", "passed": False},
-        {"differing": 1, "first_difference": "x"},
-        {"differing": 1, "passed": False},
-        {"passed": False},
-        {"chance": 0.5},
-    ):
+    contradictions: list[tuple[dict[str, Any], str]] = [
+        ({"differing": 33, "first_difference": "x", "passed": False}, "more results on friction"),
+        ({"differing": 1, "first_difference": "x"}, "passed of friction contradicts its numbers"),
+        ({"differing": 1, "passed": False}, "given exactly when a friction differs"),
+        ({"first_difference": "x"}, "given exactly when a friction differs"),
+        ({"passed": False}, "passed of friction contradicts its numbers"),
+        ({"chance": 0.5}, "the chance of frictions belongs to an interval comparison"),
+    ]
+    for wrong, message in contradictions:
         item = _friction(**wrong)
-        with pytest.raises(ValidationError):
+        with pytest.raises(ValidationError, match=message):
             _make(friction=item, passed=item["passed"])
     with pytest.raises(ValidationError, match="passed is not whether all parts passed"):
         _make(friction=differing)
