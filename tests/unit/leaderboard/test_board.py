@@ -288,15 +288,13 @@ def test_a_row_is_verified_when_every_seed_is(board: Path) -> None:
 
 def test_the_last_verification_decides(board: Path) -> None:
     record = _record(1)
-    for passed in (True, False, True):
-        moment = f"2025-02-0{1 + read_board(board).length % 9}T00:00:00Z"
+    outcomes = (True, False, True)
+    for day, passed in enumerate(outcomes, 1):
+        moment = f"2025-02-0{day}T00:00:00Z"
         add_verification(board, _verification(record, passed, created=moment))
         assert _verified(board) == ([1] if passed else [])
-    assert [item.verification.passed for item in read_board(board).verifications] == [
-        True,
-        False,
-        True,
-    ]
+    listed = read_board(board).verifications
+    assert tuple(item.verification.passed for item in listed) == outcomes
 
 
 def _friction(passed: bool) -> VerifiedFriction:

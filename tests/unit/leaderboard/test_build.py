@@ -127,7 +127,9 @@ def test_earlier_protocols_are_set_apart_and_leave_the_readme(tmp_path: Path) ->
         (f"{README_BEGIN}{FRONT_BEGIN}{README_END}{FRONT_END}", "one pair of marks inside the oth"),
     ],
 )
-def test_a_readme_keeps_its_own_text(tmp_path: Path, records: Path, text: str, reason: str) -> None:
+def test_a_page_without_one_pair_of_marks_is_refused_and_nothing_is_written(
+    tmp_path: Path, records: Path, text: str, reason: str
+) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(text, encoding="utf-8")
     with pytest.raises(RecordError, match=reason) as caught:
@@ -281,14 +283,3 @@ def test_the_marked_part_of_a_page_is_written_and_checked(tmp_path: Path, record
     assert text.endswith(f"{README_END}\nafter\n")
     assert "old" not in text
     assert check(records, tmp_path, page) == []
-
-
-def test_a_page_without_marks_is_refused_and_nothing_is_written(
-    tmp_path: Path, records: Path
-) -> None:
-    page = tmp_path / "README.md"
-    page.write_text("no marks\n")
-    with pytest.raises(RecordError, match="has no place for tables"):
-        build(records, tmp_path / "out", page)
-    assert page.read_text() == "no marks\n"
-    assert not (tmp_path / "out").exists()

@@ -109,7 +109,8 @@ def test_equal_bytes_whatever_the_settings_of_the_user(
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / "there")]
     environment = {**os.environ, "MATPLOTLIBRC": str(settings), "SOURCE_DATE_EPOCH": "1"}
-    subprocess.run(command, check=True, env=environment)
+    root = Path(__file__).parents[3]  # where `tests` is imported from
+    subprocess.run(command, check=True, env=environment, cwd=root)
     for name in NAMES:
         content = (tmp_path / "here" / name).read_bytes()
         assert content == (tmp_path / "there" / name).read_bytes(), name

@@ -38,4 +38,6 @@ def test_tables_that_differ_in_one_part_have_different_pages() -> None:
 def test_pages_lie_in_their_folders() -> None:
     assert method_page("demo").startswith("methods/demo-")
     assert record_page("demo", "0" * 64).startswith("records/demo-")
-    assert set_page("set-v1", "a" * 64) != set_page("set-v1", "b" * 64)
+    first, second = (set_page("set-v1", digit * 64) for digit in "ab")
+    assert first.startswith("bodies/set-v1-")
+    assert first != second

@@ -11,6 +11,12 @@ def test_a_missing_name_is_an_error() -> None:
         render("about.html", 0)
 
 
+def test_text_with_markup_is_shown_as_it_is() -> None:
+    page = render("about.html", 0, fields=[("<b>name</b>", "'a' & \"b\"")])
+    assert b"<code>&lt;b&gt;name&lt;/b&gt;</code>" in page
+    assert b">&#39;a&#39; &amp; &#34;b&#34;</td>" in page
+
+
 def test_text_that_is_no_unicode_is_shown_as_escapes() -> None:
     page = render("about.html", 0, fields=[("name", "bad \udcff byte")])
     assert b"bad \\udcff byte" in page
