@@ -41,7 +41,7 @@ from gmc_bench.leaderboard.findings.evidence import (
     require_once,
 )
 from gmc_bench.leaderboard.findings.page import find_all, findings_page
-from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, pending_runs
+from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS, PendingRuns, pending_runs
 from gmc_bench.leaderboard.findings.pools import (
     BoardPool,
     PlannedRun,
@@ -795,19 +795,35 @@ def test_boards_ask_for_the_seeds_of_their_protocol() -> None:
     ]
 
 
-def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> tuple[Evidence, dict[str, PendingRuns]]:
+    """A board with one run of a method and three of no action, and by name what is left to run."""
     monkeypatch.setattr(plan, "is_current", lambda row: True)
     board = _board(swat=(1.0,), **{"zero-action": (5.0, 5.1, 5.2)})
-    found = find_all(board)
-    pending = {item.what: item for item in pending_runs(board, found, Costs(board))}
+    return board, {item.what: item for item in pending_runs(board, find_all(board), Costs(board))}
+
+
+LITE = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="swat", seed=1)
+"""A run by the rules of `lite`, with 2,000,000 steps."""
+
+
+def _hours(board: Evidence, run: PlannedRun) -> float:
+    hours = Costs(board).hours([run])
+    assert hours is not None
+    return hours
+
+
+def test_references_are_left_to_be_run_as_methods_are(
+    begun: tuple[Evidence, dict[str, PendingRuns]],
+) -> None:
+    board, pending = begun
     (table,) = board.analyses
     bodies = table.table.rows[0].runs[0].record.morphologies.num_train
     ceiling = pending["Flat terrain, specialist"]
     floor = pending["Flat terrain, initial weights"]
     assert (ceiling.done, ceiling.wanted) == (0, 1)  # of one seed, with steps of its own
-    lite = PlannedRun(suite="unimal-v1", task="unimal-ft-v1", method="swat", seed=1)
     assert ceiling.hours == pytest.approx(
-        bodies * 500_000 / 2_000_000 * (Costs(board).hours([lite]) or 0.0), rel=0.01
+        bodies * 500_000 / 2_000_000 * _hours(board, LITE), rel=0.01
     )
     assert " --methods mlp " in ceiling.command
     assert ceiling.command.endswith(" --seeds 1")
@@ -816,29 +832,36 @@ def test_references_are_left_to_be_run_as_methods_are(monkeypatch: pytest.Monkey
     assert "zero-action" in floor.command  # two of its five seeds are missing
     assert pending["Variable terrain, specialist"].hours is not None  # the same bodies
     assert pending["Larger bodies, specialist"].hours is None  # nobody has seen them
-    assert pending["Flat terrain, standard"].done == 0
-    ten = pending["study budget, ten times"]
-    assert (ten.done, ten.wanted) == (0, 8)
-    assert (pending["Flat terrain, standard"].wanted, pending["Flat terrain"].wanted) == (20, 30)
-    one = Costs(board).hours([lite])
-    assert one is not None
-    # Ten times the steps; of 10 to 1000 bodies, as many for each as for one of 100.
-    assert pending["Flat terrain, standard"].hours == pytest.approx(20 * 10 * one)
-    assert ten.hours == pytest.approx(8 * 10 * one)
-    assert pending["study bodies"].hours == pytest.approx(4 * 5 * 3 * one)
-    assert pending["study bodies --steps per-body"].hours == pytest.approx(2 * 3 * 14.4 * one)
     # Initial weights are scored on all bodies of the board.
     rules = SUITES.get("unimal-v1").protocol(None, "unimal-ft-v1").evaluation
     steps = (bodies + 1) * rules.episodes * len(rules.modes) * 1000
-    scored = Costs(board).hours([replace(lite, evaluated=steps)])
-    assert scored is not None
-    assert floor.hours == pytest.approx(32 * scored)
-    # First the boards, then what claims need beside them.
+    assert floor.hours == pytest.approx(32 * _hours(board, replace(LITE, evaluated=steps)))
+
+
+def test_what_is_left_to_run_costs_as_many_steps_as_it_has(
+    begun: tuple[Evidence, dict[str, PendingRuns]],
+) -> None:
+    board, pending = begun
+    long, ten = pending["Flat terrain, standard"], pending["study budget, ten times"]
+    assert [(item.done, item.wanted) for item in (long, ten)] == [(0, 20), (0, 8)]
+    assert pending["Flat terrain"].wanted == 30
+    one = _hours(board, LITE)
+    # Ten times the steps; of 10 to 1000 bodies, as many for each as for one of 100.
+    assert long.hours == pytest.approx(20 * 10 * one)
+    assert ten.hours == pytest.approx(8 * 10 * one)
+    assert pending["study bodies"].hours == pytest.approx(4 * 5 * 3 * one)
+    assert pending["study bodies --steps per-body"].hours == pytest.approx(2 * 3 * 14.4 * one)
+
+
+def test_boards_come_first_and_further_methods_after_what_claims_need(
+    begun: tuple[Evidence, dict[str, PendingRuns]],
+) -> None:
+    _, pending = begun
+    order = list(pending)
     names = [name for name, _, _ in BOARDS]
-    assert list(pending)[: len(names)] == names
-    later = [item.what for item in pending.values() if "further methods" in item.what]
-    between = list(pending)[len(names) : list(pending).index(later[0])]
-    assert set(between) >= {"study bodies", ten.what}
+    assert order[: len(names)] == names
+    further = next(place for place, what in enumerate(order) if "further methods" in what)
+    assert {"study bodies", "study budget, ten times"} <= set(order[len(names) : further])
     assert not any(what.startswith("sweep") for what in pending)
 
 
