@@ -106,22 +106,29 @@ def test_every_native_order_is_led_to_the_shared_one_and_back(subject, name, ord
 
 
 def test_noise_and_bias_reach_the_tokens(subject):
-    body, interface = ROBOTS["go2"], subject.manifest.robot("go2")
-    ground = compile_grounds(body, TASK.scene)[0]
-    quiet = Conditions()
-    loud = replace(quiet, velocity_bias=(0.1, 0.0, 0.0), observation_noise=1.0, sensor_seed=3)
-    calm = SimulatedRobot(ground, interface, quiet, NOISE).read()
-    shaken = SimulatedRobot(ground, interface, loud, NOISE).read()
-    apart = shaken.base_linear_velocity - calm.base_linear_velocity
-    assert 0.0 < apart[0] < 0.2
-    assert np.abs(apart[1:]).max() <= 0.1
+    interface = subject.manifest.robot("go2")
+    ground = compile_grounds(ROBOTS["go2"], TASK.scene)[0]
+    layout, bias = subject.manifest.layout, (0.1, -0.05, 0.02)
+
+    def limbs(**conditions):
+        """Return the tokens of the twelve joints, before their scales."""
+        robot = SimulatedRobot(ground, interface, Conditions(**conditions), NOISE)
+        tokens = Adapter(subject.manifest, "go2").tokens(robot.read(), np.array(COMMAND))
+        return {name: tokens[0, :12, at] / layout.scale(name) for name, at in layout.slots.items()}
+
+    calm, biased = limbs(), limbs(velocity_bias=bias)
+    noisy = limbs(observation_noise=1.0, sensor_seed=3)
+    apart = biased["base_linear_velocity"] - calm["base_linear_velocity"]
+    np.testing.assert_allclose(apart, np.tile(bias, (12, 1)), atol=1e-6)
     for name, width in (
+        ("base_linear_velocity", NOISE.base_linear_velocity),
         ("base_angular_velocity", NOISE.base_angular_velocity),
         ("gravity", NOISE.gravity),
-        ("joint_angles", NOISE.joint_angle),
-        ("joint_velocities", NOISE.joint_velocity),
+        ("joint_offset", NOISE.joint_angle),
+        ("joint_velocity", NOISE.joint_velocity),
     ):
-        off = np.abs(getattr(shaken, name) - getattr(calm, name))
+        np.testing.assert_array_equal(biased[name] != calm[name], name == "base_linear_velocity")
+        off = np.abs(noisy[name] - calm[name])
         assert 0.0 < off.min() <= off.max() <= width
 
 
