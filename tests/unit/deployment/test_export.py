@@ -124,7 +124,7 @@ def test_robots_are_told_apart_and_padding_does_not_matter(subject, onnx_file):
         ),
     ],
 )  # fmt: skip
-def test_other_methods(method, tmp_path):
+def test_files_of_other_methods_agree_with_their_networks(method, tmp_path):
     other = Subject(method)
     exported = OnnxPolicy(other.export(tmp_path / "policy.onnx"))
     # Random weights make large numbers inside NerveNet, and so large rounding.

@@ -44,13 +44,13 @@ def test_numbers_of_a_token_have_the_names_of_their_groups(subject):
     assert [layout.name_at(place) for place in range(layout.num_features)] == names
 
 
-def test_orders_can_be_changed(subject):
+def test_joints_come_in_the_native_order_that_is_asked_for(subject):
     robot = with_order(subject.manifest.robot("go2"), GO2, "isaaclab")
     assert robot.joint_names[:4] == tuple(f"{leg}_hip_joint" for leg in ("FL", "FR", "RL", "RR"))
     assert robot.native[:4].tolist() == [0, 3, 6, 9]
 
 
-def test_what_it_refuses(subject):
+def test_unknown_robots_and_descriptions_that_lack_a_part_are_refused(subject):
     with pytest.raises(UnknownNameError, match="no robot 'go3'; did you mean 'go"):
         subject.manifest.robot("go3")
     with pytest.raises(ConfigError, match="has the format None"):

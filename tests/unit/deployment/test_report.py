@@ -66,7 +66,7 @@ def test_json_holds_every_trial():
     assert first["policy_ms"]["p95"] == 1.0
 
 
-def test_intervals():
+def test_intervals_of_success_leave_2_5_percent_at_either_end():
     # The lower ends are the tenth and the fortieth root of 0.025.
     assert success_interval(10, 10) == (pytest.approx(0.6915, abs=1e-4), 1.0)
     assert success_interval(40, 40)[0] == pytest.approx(0.9119, abs=1e-4)

@@ -37,7 +37,7 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-def test_versions() -> None:
+def test_stated_versions_are_those_that_are_installed() -> None:
     versions = collect_versions()
     assert tuple(versions) == STATED_VERSIONS
     assert versions["numpy"] == np.__version__

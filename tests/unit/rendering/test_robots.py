@@ -47,13 +47,14 @@ def test_the_speed_is_that_of_the_last_half_second(grounds):
 
 
 @pytest.mark.usefixtures("drawing")
-def test_pictures_and_video(grounds, tmp_path):
+def test_a_robot_that_moves_is_filmed_and_its_end_is_held(grounds, tmp_path):
     states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)
     states[:, 0] = np.linspace(0.0, 0.1, 5)
     film = film_of_robot(grounds[0], states, 0.02, "go2", ending="success")
     with Canvas(64, 64) as canvas:
         frames = list(draw_frames(film, SETTINGS, canvas))
-    assert len(frames) == 3 + 25
+    assert len(frames) == 3 + 25  # 0.08 s at 25 a second, and the end for a second more
+    assert np.array_equal(frames[-1], frames[-2])
     assert frames[0].shape == (64, 64, 3)
     assert not np.array_equal(frames[0], frames[2])
     pytest.importorskip("imageio_ffmpeg")

@@ -19,7 +19,9 @@ from gmc_bench.leaderboard.statistics import Estimate
         (1e300, 1, "1.000e+300"),
     ],
 )
-def test_number(value: float | None, digits: int, text: str) -> None:
+def test_numbers_are_short_and_what_is_none_is_a_dash(
+    value: float | None, digits: int, text: str
+) -> None:
     assert numbers.number(value, digits) == text
 
 
