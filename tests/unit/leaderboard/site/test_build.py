@@ -172,6 +172,10 @@ def test_tags_balance(site: Path) -> None:
 
 def test_board_shows_ranks_groups_and_what_is_incomplete(site: Path) -> None:
     board = _page(site, "boards")
+    shown = r"<tr[^>]*>\s*<td [^>]*>(.*?)</td>\s*<td>(.*?)</td>\s*<th [^>]*><a [^>]*>(.*?)</a>"
+    assert re.findall(shown, board) == [
+        ("1", "a", "method-01"), ("2", "b", "method-03"), ("—", "", "method-02"),
+    ]  # fmt: skip
     assert board.count("data-incomplete") == 1
     assert "no run for seed 1" in board
     assert "Single-robot references" in board
