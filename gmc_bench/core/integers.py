@@ -7,9 +7,14 @@ import numpy as np
 from gmc_bench.core.errors import ConfigError
 
 
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer, Python's or numpy's; truth values are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def is_count(value: Any) -> bool:
     """Return whether a value is an integer of at least 1, Python's or numpy's."""
-    return _is_integer(value) and int(value) >= 1
+    return is_integer(value) and int(value) >= 1
 
 
 def require_seed(seed: Any) -> int:
@@ -18,10 +23,6 @@ def require_seed(seed: Any) -> int:
     Raises:
         ConfigError: it is no integer, or negative; nothing would be the same again without one.
     """
-    if not _is_integer(seed) or int(seed) < 0:
+    if not is_integer(seed) or int(seed) < 0:
         raise ConfigError(f"a seed must be an integer that is not negative, got {seed!r}")
     return int(seed)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

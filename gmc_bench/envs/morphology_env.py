@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.integers import require_seed
+from gmc_bench.core.integers import is_integer, require_seed
 from gmc_bench.core.types import FloatArray
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import (
@@ -96,11 +96,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             index = int(self.core.simulator.draw_uniform(np.array([0]))[0] * len(table))
         elif isinstance(chosen, str) and chosen in table.names:
             index = table.names.index(chosen)
-        elif (
-            isinstance(chosen, (int, np.integer))
-            and not isinstance(chosen, bool)
-            and 0 <= chosen < len(table)
-        ):
+        elif is_integer(chosen) and 0 <= chosen < len(table):
             index = int(chosen)
         else:
             raise ConfigError(

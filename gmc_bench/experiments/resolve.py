@@ -342,7 +342,7 @@ def gpu_name(device: str) -> str | None:
     """
     import torch
 
-    return torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else None
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else None
 
 
 def check_threads(count: int | None, processes: int = 1) -> int:

@@ -16,12 +16,17 @@ OWN = MorphologySet(
 )
 
 
+def scoring_nothing(**options):
+    """Return an experiment of seconds that leaves all scores to evaluations after it."""
+    return Experiment(
+        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
+        settings={"evaluation.modes": [], "evaluation.splits": ["train"]}, **options,
+    )  # fmt: skip
+
+
 def test_a_run_that_scores_nothing_can_be_evaluated():
     """As the trials of a tuning are: in both modes, or in the one that is named."""
-    experiment = Experiment(
-        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
-        settings={"evaluation.modes": [], "evaluation.splits": ["train"]},
-    )  # fmt: skip
+    experiment = scoring_nothing()
     assert experiment.run().returns == ()
     content = experiment.evaluate(episodes=1).to_dict()
     assert content["episodes_per_body"] == 1
@@ -33,19 +38,13 @@ def test_a_run_that_scores_nothing_can_be_evaluated():
 
 @pytest.fixture
 def finished():
-    experiment = Experiment(
-        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
-        settings={"evaluation.modes": [], "evaluation.splits": ["train"]}, out="run",
-    )  # fmt: skip
+    experiment = scoring_nothing(out="run")
     experiment.run()
     return experiment
 
 
 def test_the_first_cpu_is_no_gpu():
-    experiment = Experiment(
-        method="zero-action", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1,
-        settings={"evaluation.modes": [], "evaluation.splits": ["train"]}, device="cpu:0",
-    )  # fmt: skip
+    experiment = scoring_nothing(device="cpu:0")
     experiment.run()
     found = experiment.evaluate(mode="deterministic", episodes=1)
     assert found.trained.config.device == "cpu:0"
