@@ -1,6 +1,5 @@
 """OpenGL context without a window: the source of all pixels."""
 
-import ctypes.util
 import os
 import re
 import sys
@@ -43,7 +42,9 @@ def choose_backend(environ: Mapping[str, str] = os.environ) -> str:
         return wanted
     if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"):
         return "glfw"
-    return "osmesa" if ctypes.util.find_library("OSMesa") else "egl"
+    from ctypes.util import find_library  # late: every command imports this module
+
+    return "osmesa" if find_library("OSMesa") else "egl"
 
 
 def import_engine() -> None:
