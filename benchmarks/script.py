@@ -1,6 +1,5 @@
 """Command lines of the benchmarks: shared options, reports, continued results, ends of scripts."""
 
-import argparse
 import json
 import math
 import sys
@@ -8,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gmc_bench.cli.parser import Parser as OptionParser
+from gmc_bench.cli.parser import amount, integer
 from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.profiling.report import Report, describe_machine, machine_markdown
 from gmc_bench.records.store import write_atomic
@@ -16,34 +17,18 @@ from gmc_bench.sim.batch import available_threads
 ALL_THREADS = available_threads()
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser of a benchmark's options, whose complaints are `ConfigError`s."""
+class Parser(OptionParser):
+    """A parser of a benchmark's options."""
 
     def __init__(self, description: str) -> None:
         prog = f"python -m benchmarks.{Path(sys.argv[0]).stem}"
         super().__init__(prog=prog, description=description)
 
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage."""
-        raise ConfigError(f"{message}; see '{self.prog} --help'")
 
-
-def count(text: str) -> int:
-    """Convert an option that takes an integer of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
-    return int(text)
-
-
-def duration(text: str) -> float:
-    """Convert an option that takes seconds."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0.0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"must be seconds, not negative, got {text!r}")
-    return seconds
+count = integer(1)
+"""Converts an option that takes an integer of at least 1."""
+duration = amount("seconds", zero=True)
+"""Converts an option that takes seconds."""
 
 
 def make_parser(

@@ -20,6 +20,7 @@ from gmc_bench.suites import SUITES, Protocol, Suite
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.suites.schema import short_name
+from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.trackers.choice import choose_tracker
 from gmc_bench.training.run_config import RunConfig
@@ -121,6 +122,7 @@ def resolve(
     choice = choose(spec)
     source = executed_digest(choice.method_name, choice.method)
     task = choose_task(spec, choice.suite)
+    _require_rewards(TASKS.get(task))
     found, why = bodies or choose_bodies(spec.bodies, choice.suite)
     decided = _decide(choice, spec, task, len(found.split("train")))
     choice, protocol = decided.choice, decided.protocol
@@ -198,6 +200,15 @@ class _Decided:
     method_config: Any
     tokens: TokenConfig
     reasons: tuple[str, ...]
+
+
+def _require_rewards(task: Task) -> None:
+    """Raise for a task that rewards nothing, as one may for rewards of one's own outside a run."""
+    if not task.reward_weights:
+        raise ConfigError(
+            f"the task {task.id!r} rewards nothing, so no method can learn it; give it at least "
+            f"one RewardTerm"
+        )
 
 
 def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> _Decided:

@@ -7,7 +7,6 @@ import pytest
 
 from gmc_bench.cli.parser import Parser, add_settings, amount, integer, settings_given
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.core.table import aligned, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,19 +92,3 @@ def test_durations():
             amount("seconds", zero=True)(text)
     with pytest.raises(argparse.ArgumentTypeError, match="a positive number of seconds, got '0'"):
         amount("seconds", zero=False)("0")
-
-
-def test_tables_are_aligned():
-    text = aligned(("body", "return"), [["a", "1.0"], ["longer", "-10.25"]])
-    assert text.splitlines() == [
-        "body    return",
-        "------  ------",
-        "a          1.0",
-        "longer  -10.25",
-    ]
-
-
-def test_numbers():
-    assert number(None) == "-"
-    assert number(1234.56) == "1,234.6"
-    assert number(99.5, 0) == "100"

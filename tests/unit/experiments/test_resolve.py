@@ -1,11 +1,14 @@
 """From a specification to the settings of a run."""
 
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.experiments.method import full_name
 from gmc_bench.experiments.resolve import gpu_name, resolve
 from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.tasks import TASKS
 
 SPEC = ExperimentSpec(
     method="recmorph", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1
@@ -89,6 +92,15 @@ def test_what_does_not_fit_is_refused_in_one_sentence(changes, sentence):
     with pytest.raises(ConfigError) as caught:
         resolve(SPEC.replace(**changes))
     assert str(caught.value).startswith(sentence)
+
+
+def test_a_task_without_rewards_has_nothing_to_learn(monkeypatch):
+    task = TASKS.get("unimal-ft-v1")
+    monkeypatch.setitem(TASKS._scan(), task.id, replace(task, rewards=()))
+    with pytest.raises(ConfigError, match="'unimal-ft-v1' rewards nothing, so no method can"):
+        resolve(SPEC)
+    monkeypatch.setitem(TASKS._scan(), task.id, replace(task, rewards=(), failure_cost=1.0))
+    assert resolve(SPEC).config.task == task.id
 
 
 @pytest.mark.parametrize("field", ["method", "suite", "bodies"])
