@@ -14,12 +14,13 @@ import numpy as np
 
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.statistics import CONFIDENCE, t_quantile
+from gmc_bench.leaderboard.statistics import CONFIDENCE
 from gmc_bench.records.drawing import COLOURS
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Number, Outcome
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
+from gmc_bench.studies.straight_line import fit_straight_line
 from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
 from gmc_bench.suites.schema import short_name
 
@@ -95,15 +96,10 @@ def fit_line(series: Series) -> Line | None:
     groups = [y[series.counts == count] for count in np.unique(series.counts)]
     if len(groups) < 2:
         return None
-    deviation = x - x.mean()
-    spread = float(deviation @ deviation)
-    slope = float(deviation @ y) / spread
-    level = float(y.mean()) - slope * float(x.mean())
-    residual = y - level - slope * x
-    left, free = float(residual @ residual), len(y) - 2
-    if free < 1:
-        return Line(level, slope, None, None, None)
-    half = t_quantile(free) * float(np.sqrt(left / free / spread))
+    line = fit_straight_line(x, y)
+    half, slope, left = line.half_width, line.slope, line.residual_squares
+    if half is None:
+        return Line(line.intercept, slope, None, None, None)
     pure = float(sum(((group - group.mean()) ** 2).sum() for group in groups))
     p_bent, more = None, len(groups) - 2
     if more > 0 and len(y) > len(groups) and pure > 0.0:
@@ -111,7 +107,7 @@ def fit_line(series: Series) -> Line | None:
 
         within = pure / (len(y) - len(groups))
         p_bent = float(f.sf(max(left - pure, 0.0) / more / within, more, len(y) - len(groups)))
-    return Line(level, slope, slope - half, slope + half, p_bent)
+    return Line(line.intercept, slope, slope - half, slope + half, p_bent)
 
 
 def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
@@ -149,10 +145,8 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
 
 
 def _line(series: Series) -> tuple[float, float]:
-    x, y = np.log10(series.counts), series.scores
-    deviation = x - x.mean()
-    slope = float(deviation @ y) / float(deviation @ deviation)
-    return float(y.mean()) - slope * float(x.mean()), slope
+    found = fit_straight_line(np.log10(series.counts), series.scores)
+    return found.intercept, found.slope
 
 
 def _meet(first: tuple[float, float], second: tuple[float, float]) -> float | None:

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.studies.straight_line import fit_straight_line
+
 NAME = "scaling"
 QUESTION = "How do latency, training and memory grow with tokens and with bodies?"
 Axis = Literal["tokens", "bodies"]
 AXES: tuple[Axis, ...] = ("tokens", "bodies")
-LEVEL = 0.95
-"""Of the confidence interval of an exponent."""
 MIN_POINTS = 3
 """Sizes that a fit needs: two always lie on a line."""
 
@@ -121,9 +121,8 @@ def upper_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
 def fit_exponent(values: Mapping[int, float]) -> Exponent | None:
     """Fit log y = a + b log n by least squares to the upper part of the range.
 
-    The interval is that of the slope of a straight line with independent residuals of equal
-    spread, b +- t(0.975, k - 2) s / sqrt(sum of squared deviations of log n), k sizes. A curve
-    that is still bending makes it wide: the residuals are then those of the bend, not of noise.
+    A curve that is still bending makes the interval wide: the residuals are then those of the
+    bend, not of noise.
 
     Args:
         values: size -> y, both positive; other values are left out.
@@ -135,18 +134,12 @@ def fit_exponent(values: Mapping[int, float]) -> Exponent | None:
     sizes = upper_sizes(usable)
     if len(sizes) < MIN_POINTS:
         return None
-    from scipy.stats import t
-
     x = np.log(np.array(sizes, np.float64))
-    y = np.log(np.array([usable[size] for size in sizes]))
-    deviation = x - x.mean()
-    spread = float(deviation @ deviation)
-    slope = float(deviation @ y) / spread
-    residual = y - y.mean() - slope * deviation
-    freedom = len(sizes) - 2
-    error = math.sqrt(float(residual @ residual) / freedom / spread)
-    reach = float(t.ppf(0.5 + LEVEL / 2, freedom)) * error
-    return Exponent(slope, slope - reach, slope + reach, sizes)
+    line = fit_straight_line(x, np.log(np.array([usable[size] for size in sizes])))
+    if line.half_width is None:  # as with two sizes, which `MIN_POINTS` rules out
+        return None
+    low, high = line.slope - line.half_width, line.slope + line.half_width
+    return Exponent(line.slope, low, high, sizes)
 
 
 class Measurements:

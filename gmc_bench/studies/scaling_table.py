@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from gmc_bench.core.table import Table
+from gmc_bench.leaderboard.statistics import CONFIDENCE
 from gmc_bench.studies.scaling import (
     AXES,
-    LEVEL,
     QUANTITIES,
     Axis,
     Measurements,
@@ -46,7 +46,7 @@ def exponent_table(found: Measurements, axis: Axis) -> Table:
     quantities = [q for q in of_axis(axis) if q.fitted and found.methods(q)]
     title = f"Exponents over {axis}"
     note = (
-        f"Exponent b of cost ~ {axis}^b, with its {LEVEL:.0%} interval: least squares on "
+        f"Exponent b of cost ~ {axis}^b, with its {CONFIDENCE:.0%} interval: least squares on "
         f"logarithms over the sizes from the geometric mean of the smallest and the largest that "
         f"were measured; {NONE} with fewer than three of them."
     )
