@@ -7,16 +7,13 @@ import torch
 from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.core.config import to_dict
 from gmc_bench.methods import METHODS as REGISTERED
 from gmc_bench.methods import Capabilities, MethodSpec
-from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer as trainer_of
-from tests.unit.training.in_folder import TrainerInFolder
+from tests.unit.training.small_runs import TrainerInFolder, small_config, small_protocol
 
 BODIES = (chain(3), star(3))
 THREE_BODIES = (*BODIES, biped())
@@ -109,28 +106,20 @@ def make_trainer(tmp_path):
         threads=1,
         **ppo,
     ):
-        protocol = Protocol(
-            name="unit",
-            preset="lite",
+        protocol = small_protocol(
+            ppo,
             env_steps=env_steps,
             action_std_end=action_std_end,
             normalization=normalization,
-            num_envs=4,
             rollout_length=rollout_length,
-            ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "lr": 1e-2, **ppo}),
             sampling_alpha=sampling_alpha,
-            sampling_warmup_iterations=1,
         )
         spec = METHODS.get(method) or REGISTERED.load(method)
         settings = ToyConfig(dropout=dropout) if method in METHODS else spec.make_config("lite")
-        config = RunConfig(
-            method=method,
-            method_config=to_dict(settings),
-            suite="unit-v1",
-            task="unit-v1",
-            morphologies="unit",
-            morphologies_digest="0" * 64,
-            protocol=protocol,
+        config = small_config(
+            method,
+            settings,
+            protocol,
             seed=seed,
             checkpoint_interval_s=interval,
             precision=precision,
@@ -167,23 +156,17 @@ def make_bank_trainer(tmp_path):
         **ppo,
     ):
         count = len(bodies)
-        protocol = Protocol(
-            name="unit",
-            preset="lite",
+        protocol = small_protocol(
+            {"batch_size": 4 * envs * count, **ppo},
             env_steps=256 * iterations * count,
             num_envs=envs * count,
-            rollout_length=16,
             normalization=normalization,
-            ppo=PPOConfig(**{"repeat": 2, "batch_size": 4 * envs * count, "lr": 1e-2, **ppo}),
+            sampling_warmup_iterations=30,
         )
-        config = RunConfig(
-            method="mlp",
-            method_config={} if method else {"hidden": [8, 6]},
-            suite="unit-v1",
-            task="unit-v1",
-            morphologies="unit",
-            morphologies_digest="0" * 64,
-            protocol=protocol,
+        config = small_config(
+            "mlp",
+            {} if method else {"hidden": [8, 6]},
+            protocol,
             seed=seed,
             checkpoint_interval_s=interval,
             tokens=TokenConfig(order=order),

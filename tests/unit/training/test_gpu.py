@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.unit.training.small_runs import stop_at
+
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
@@ -54,15 +56,7 @@ def test_methods_train(make_run, method, precision):
 
 
 def test_a_stopped_run_goes_on_from_its_checkpoint(make_run):
-    class StopEarlyError(Exception):
-        pass
-
-    def stop(done):
-        if done.env_steps == 128:
-            raise StopEarlyError
-
-    with pytest.raises(StopEarlyError):
-        make_run("cuda", name="parts").train(stop)
+    stop_at(make_run("cuda", name="parts"), 2)
     rest = make_run("cuda", name="parts")
     assert rest.iteration == 2
     assert rest.buffer.state.device.type == "cuda"

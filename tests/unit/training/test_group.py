@@ -11,19 +11,17 @@ import torch
 from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies import normalization
 from gmc_bench.policies.policy import Policy
-from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK as FLAT
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.group import Group
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
+from tests.unit.training.small_runs import small_config, small_protocol
 
 BODIES = (chain(3), star(3), biped())
 SMALL = {"width": 16}
@@ -118,23 +116,11 @@ def make(group, method="recmorph", *, envs=5, order="dfs", task=FLAT, seed=3, **
     """Build a trainer: 5 environments x 16 steps, horizon 10, with minibatches of 24 or fewer."""
     spec = METHODS.load(method)
     settings = SMALL if method != "mlp" else {"hidden": (8,)}
-    protocol = Protocol(
-        name="unit",
-        preset="lite",
-        env_steps=3 * 16 * envs,
-        num_envs=envs,
-        rollout_length=16,
-        ppo=PPOConfig(**{"repeat": 2, "batch_size": 24, "target_kl": None, **ppo}),
-        sampling_warmup_iterations=1,
-    )
-    config = RunConfig(
-        method=method,
-        method_config=to_dict(spec.make_config("lite", settings)),
-        suite="unit-v1",
-        task="unit-v1",
-        morphologies="unit",
-        morphologies_digest="0" * 64,
-        protocol=protocol,
+    protocol = small_protocol({"target_kl": None, **ppo}, env_steps=3 * 16 * envs, num_envs=envs)
+    config = small_config(
+        method,
+        spec.make_config("lite", settings),
+        protocol,
         seed=seed,
         tokens=TokenConfig(order=order),
     )

@@ -6,16 +6,19 @@ import pytest
 import torch
 
 from gmc_bench.conformance.morphologies import biped, linkage
-from gmc_bench.core.config import to_dict
 from gmc_bench.methods import METHODS
-from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.checkpoint import read_latest
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder, same_statistics
+from tests.unit.training.small_runs import (
+    TrainerInFolder,
+    same_statistics,
+    small_config,
+    small_protocol,
+    stop_at,
+)
 
 BODIES = (linkage(1), biped())
 SMALL = {"width": 8, "hidden": 8}
@@ -28,25 +31,10 @@ def make(tmp_path, monkeypatch):
 
     def build(name, method="recmorph", tree="kinematic", bodies=BODIES, iterations=2):
         spec, settings = METHODS.get(method), SMALL if method == "recmorph" else {}
-        protocol = Protocol(
-            name="unit",
-            preset="lite",
-            env_steps=64 * iterations,
-            num_envs=4,
-            rollout_length=16,
-            ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
-            sampling_warmup_iterations=1,
-        )
-        config = RunConfig(
-            method=method,
-            method_config=to_dict(spec.make_config("lite", settings)),
-            suite="unit-v1",
-            task="unit-v1",
-            morphologies="unit",
-            morphologies_digest="0" * 64,
-            protocol=protocol,
-            seed=0,
-            checkpoint_interval_s=0.0,
+        config = small_config(
+            method,
+            spec.make_config("lite", settings),
+            small_protocol(env_steps=64 * iterations),
             tokens=TokenConfig(tree=tree),
         )
         layout = TokenSpec(6, loops=True, tree=tree)
@@ -56,20 +44,12 @@ def make(tmp_path, monkeypatch):
     return build
 
 
-class StopEarlyError(Exception):
-    pass
-
-
 @pytest.mark.parametrize("tree", ["kinematic", "breadth-first"])
 def test_a_continued_run_ends_in_the_same_bits_and_counts(make, tree):
     whole = make("whole", tree=tree)
     whole.train()
 
-    def stop(progress):
-        raise StopEarlyError
-
-    with pytest.raises(StopEarlyError):
-        make("parts", tree=tree).train(stop)
+    stop_at(make("parts", tree=tree), 1)
     parts = make("parts", tree=tree)
     assert parts.env_steps == 64
     assert parts.collector.loops_opened > 0

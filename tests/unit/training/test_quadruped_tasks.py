@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.core.config import to_dict
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.robots import ROBOTS
-from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder, same_statistics
+from tests.unit.training.small_runs import (
+    TrainerInFolder,
+    same_statistics,
+    small_config,
+    small_protocol,
+    stop_at,
+)
 
 BODIES = tuple(ROBOTS.values())
 BUSY = replace(
@@ -33,33 +36,12 @@ def make(tmp_path_factory):
 
     def build(name):
         method = METHODS.get("recmorph")
-        config = RunConfig(
-            method="recmorph",
-            method_config=to_dict(method.make_config("lite", {"width": 8, "hidden": 8})),
-            suite="unit-v1",
-            task=BUSY.id,
-            morphologies="unit",
-            morphologies_digest="0" * 64,
-            protocol=Protocol(
-                name="unit",
-                preset="lite",
-                env_steps=128,
-                num_envs=4,
-                rollout_length=16,
-                ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
-                sampling_warmup_iterations=1,
-            ),
-            seed=0,
-            checkpoint_interval_s=0.0,
-        )
+        settings = method.make_config("lite", {"width": 8, "hidden": 8})
+        config = small_config("recmorph", settings, small_protocol(), task=BUSY.id)
         trainer = make_trainer(config, method, BUSY, BODIES, TokenSpec(16, 1, parts="actuators"))
         return TrainerInFolder(trainer, config, folder / name)
 
     return build
-
-
-class StopEarlyError(Exception):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +53,7 @@ def whole(make):
 
 
 def test_a_continued_run_ends_in_the_same_bits(make, whole):
-    def stop(progress):
-        raise StopEarlyError
-
-    with pytest.raises(StopEarlyError):
-        make("parts").train(stop)
+    stop_at(make("parts"), 1)
     parts = make("parts")
     assert parts.env_steps == 64
     parts.train()

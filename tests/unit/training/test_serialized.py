@@ -5,14 +5,10 @@ import pytest
 import torch
 
 from gmc_bench.tokens.serialization import make_serialization
-from tests.unit.training.in_folder import same_statistics
+from tests.unit.training.small_runs import same_statistics, stop_at
 
 # The bodies are a chain of three and a star of three: the star has six sibling orders, of which
 # three are kept from training; its breadth-first order is the canonical one.
-
-
-class StopEarlyError(Exception):
-    pass
 
 
 @pytest.mark.parametrize("order", ["random", "siblings"])
@@ -88,12 +84,7 @@ def test_a_continued_run_ends_in_the_same_bits(make_trainer, method):
     whole = make_trainer("whole", **options)
     whole.train(lambda progress: None)
 
-    def stop(progress):
-        if progress.env_steps == 192:
-            raise StopEarlyError
-
-    with pytest.raises(StopEarlyError):
-        make_trainer("parts", **options).train(stop)
+    stop_at(make_trainer("parts", **options), 3)
     parts = make_trainer("parts", **options)
     assert parts.env_steps == 192
     parts.train(lambda progress: None)

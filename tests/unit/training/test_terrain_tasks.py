@@ -7,15 +7,18 @@ import pytest
 import torch
 
 from gmc_bench.conformance.morphologies import biped, chain
-from gmc_bench.core.config import to_dict
 from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
-from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.in_folder import TrainerInFolder, same_statistics
+from tests.unit.training.small_runs import (
+    TrainerInFolder,
+    same_statistics,
+    small_config,
+    small_protocol,
+    stop_at,
+)
 
 BODIES = (biped(), chain(4))
 NAMES = ("unimal-incline-v1", "unimal-exploration-v1", "unimal-obstacles-v1", "unimal-vt-v1")
@@ -30,35 +33,13 @@ def make(tmp_path_factory):
         task = replace(TASKS.get(task_id), horizon=12)  # so that time limits are met
         method = METHODS.get("recmorph")
         small = {"width": 8, "hidden": 8}
-        protocol = Protocol(
-            name="unit",
-            preset="lite",
-            env_steps=128,
-            num_envs=4,
-            rollout_length=16,
-            ppo=PPOConfig(repeat=2, batch_size=24, lr=1e-2),
-            sampling_warmup_iterations=1,
-        )
-        config = RunConfig(
-            method="recmorph",
-            method_config=to_dict(method.make_config("lite", small)),
-            suite="unit-v1",
-            task=task.id,
-            morphologies="unit",
-            morphologies_digest="0" * 64,
-            protocol=protocol,
-            seed=0,
-            checkpoint_interval_s=0.0,
-        )
+        settings = method.make_config("lite", small)
+        config = small_config("recmorph", settings, small_protocol(), task=task.id)
         spec = TokenSpec(6, num_heights=task.num_heights)
         trainer = make_trainer(config, method, task, BODIES, spec)
         return TrainerInFolder(trainer, config, folder / task_id / name)
 
     return build
-
-
-class StopEarlyError(Exception):
-    pass
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -72,11 +53,7 @@ def whole(make, request):
 def test_a_continued_run_ends_in_the_same_bits(make, whole):
     task_id = whole.config.task
 
-    def stop(progress):
-        raise StopEarlyError
-
-    with pytest.raises(StopEarlyError):
-        make(task_id, "parts").train(stop)
+    stop_at(make(task_id, "parts"), 1)
     parts = make(task_id, "parts")
     assert parts.env_steps == 64
     parts.train()

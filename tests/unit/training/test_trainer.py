@@ -24,20 +24,7 @@ from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import list_checkpoints
 from gmc_bench.training.ppo import MorphologyPPO
 from gmc_bench.training.trainer import Trainer
-from tests.unit.training.in_folder import same_statistics
-
-
-class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
-    pass
-
-
-def stop_at(trainer, iteration):
-    def check(_):
-        if trainer.iteration == iteration:
-            raise Stop
-
-    with pytest.raises(Stop):
-        trainer.train(check)
+from tests.unit.training.small_runs import same_statistics, stop_at
 
 
 def outcome(trainer):

@@ -14,23 +14,10 @@ from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
-from tests.unit.training.in_folder import same_statistics
+from tests.unit.training.small_runs import same_statistics, stop_at
 
 BODIES = (chain(3), star(3), biped())
 """What `make_bank_trainer` trains by default."""
-
-
-class Stop(Exception):  # noqa: N818 - not an error, it stands for a killed process
-    pass
-
-
-def stop_at(trainer, iteration):
-    def check(_):
-        if trainer.iteration == iteration:
-            raise Stop
-
-    with pytest.raises(Stop):
-        trainer.train(check)
 
 
 def outcome(trainer):
