@@ -15,27 +15,9 @@ from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
+from tests.support.toy import TOY, ToyConfig
 
 BODIES = (chain(3), star(4), biped())
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToyConfig:
-    width: int = 8
-    """Hidden channels."""
-
-
-class ToyNetwork(nn.Module):
-    def __init__(self, config, spec, num_outputs):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(spec.num_features, config.width),
-            nn.Tanh(),
-            nn.Linear(config.width, num_outputs),
-        )
-
-    def forward(self, tokens):
-        return self.layers(tokens.features)
 
 
 class RememberingNetwork(nn.Module):
@@ -58,7 +40,6 @@ class RememberingNetwork(nn.Module):
         return self.outer(torch.stack(seen).flatten(0, 1)), state
 
 
-TOY = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
 REMEMBERING = MethodSpec(
     id="remembering",
     config=ToyConfig,

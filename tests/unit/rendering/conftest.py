@@ -1,17 +1,15 @@
 """A place to draw in, and an untrained policy on three small bodies."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.evaluate import Scoring
 from gmc_bench.evaluation.one_episode import WantedEpisode
-from gmc_bench.methods import MethodSpec
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
@@ -20,6 +18,7 @@ from gmc_bench.rendering.replay import replay_episode
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
+from tests.support.toy import TOY, ToyConfig
 
 BODIES = (chain(3), star(4), biped())
 
@@ -33,36 +32,13 @@ def drawing():
         pytest.skip(str(error))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToyConfig:
-    width: int = 8
-    """Hidden channels."""
-
-
-class ToyNetwork(nn.Module):
-    def __init__(self, config, spec, num_outputs):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(spec.num_features, config.width),
-            nn.Tanh(),
-            nn.Linear(config.width, num_outputs),
-        )
-
-    def forward(self, tokens):
-        outputs = self.layers(tokens.features)
-        if tokens.height_map is None:
-            return outputs
-        return outputs + tokens.height_map.mean(dim=1)[:, None, None]
-
-
 class Subject:
     """A policy with random weights."""
 
     def __init__(self, task=TASK):
         torch.manual_seed(3)
         spec = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=task.num_heights)
-        method = MethodSpec(id="toy", config=ToyConfig, builder=ToyNetwork)
-        self.model = ActorCritic(method, ToyConfig(), spec)
+        self.model = ActorCritic(TOY, ToyConfig(), spec)
         core = EnvironmentCore(task, BODIES, 1, token_spec=spec, num_threads=1)
         self.normalizer = TokenNormalizer(core.table)
         self.task = replace(task, horizon=60)
