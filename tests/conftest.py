@@ -17,14 +17,15 @@ import torch
 # again, which takes a third of the time.
 gc.disable()
 
-# Networks in tests are small: a second thread only waits for the first, and on a busy machine it
-# waits so long that a test of one second takes minutes. Tests about threads set their own number.
-torch.set_num_threads(1)
-
 
 def pytest_runtest_setup() -> None:
-    """Begin every test with torch's own generator in one state, whatever ran before."""
+    """Begin every test with torch's own generator in one state and one thread, whatever ran before.
+
+    Networks in tests are small: a second thread only waits for the first, and on a busy machine it
+    waits so long that a test of one second takes minutes. Tests about threads set their own number.
+    """
     torch.manual_seed(0)
+    torch.set_num_threads(1)
 
 
 @pytest.hookimpl(trylast=True)

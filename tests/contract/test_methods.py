@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean as mean
 
 import pytest
-import torch
 
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.core.config import to_dict
@@ -21,15 +20,6 @@ from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.tokens import TokenSpec
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    # The matrices are small: a second thread only waits, all the longer on a busy machine.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def failed(name, preset, **options):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
@@ -72,7 +71,6 @@ def here(gmc, capfd, monkeypatch):
     """Run a command inside this process; return its exit code, stdout and stderr."""
     monkeypatch.setenv(DATA_VARIABLE, str(gmc.data))
     monkeypatch.chdir(gmc.cwd)
-    threads = torch.get_num_threads()
     handlers = {
         # A shell that runs tests in the background lets them ignore interruptions.
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -90,7 +88,6 @@ def here(gmc, capfd, monkeypatch):
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    torch.set_num_threads(threads)
 
 
 def latest(run: Path) -> int:

@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-import torch
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.store import DATA_VARIABLE, save_set
@@ -34,17 +33,13 @@ OFFICIAL = ("recmorph", "mlp")
 def test_smoke(name, data, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv(DATA_VARIABLE, str(data))
     monkeypatch.chdir(tmp_path)
-    threads = torch.get_num_threads()
     command = ["run", "--method", name, "--suite", "unimal", "--task", "ft", "--protocol", "smoke"]
     command += ["--morphologies", "tiny", "--threads", "1", "--out", "run"]
     spec, official = METHODS.get(name), name in OFFICIAL
     steps = 8192 if official else 2048
     if not official:
         command += ["--env-steps", str(steps)]
-    try:
-        assert main(command) == 0, capfd.readouterr().err
-    finally:
-        torch.set_num_threads(threads)
+    assert main(command) == 0, capfd.readouterr().err
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     assert record["status"] == "complete"
     # Separate bodies have whole iterations of their own, of 5 environments x 64 steps.

@@ -289,19 +289,15 @@ def test_a_sweep_of_nothing_is_refused():
 def test_a_run_leaves_torchs_generator_and_threads_as_they_were(finished_run):
     """Also an evaluation and the loading of a policy."""
     spec = SHORT.replace(settings={**SHORT.settings, "evaluation.episodes": 1})
-    before = torch.get_num_threads()
     torch.set_num_threads(3)
-    try:
-        torch.manual_seed(7)
-        expected = torch.rand(3)
-        torch.manual_seed(7)
-        gmc_bench.Experiment(spec, out="quiet").run()
-        assert torch.get_num_threads() == 3
-        gmc_bench.evaluate("quiet", split="train", episodes=1)
-        gmc_bench.load_policy("quiet")
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    gmc_bench.Experiment(spec, out="quiet").run()
+    assert torch.get_num_threads() == 3
+    gmc_bench.evaluate("quiet", split="train", episodes=1)
+    gmc_bench.load_policy("quiet")
+    assert torch.get_num_threads() == 3
     assert torch.equal(torch.rand(3), expected)
 
 

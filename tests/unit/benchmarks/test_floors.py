@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from benchmarks import update_speed
 from gmc_bench.conformance.morphologies import biped, chain, star
@@ -27,14 +26,6 @@ pytestmark = pytest.mark.slow  # the clock judges; on a busy machine it may judg
 
 FLOORS = json.loads(Path(__file__).with_name("floors.json").read_text())
 TURNS = 3
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def simulation(task: Task = TASK) -> float:

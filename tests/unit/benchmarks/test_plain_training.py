@@ -87,16 +87,13 @@ def plain_batch(tokens):
 
 @pytest.fixture(scope="module")
 def plain():
-    threads = torch.get_num_threads()
     training = PlainTraining(BODIES, LAYOUT, PROTOCOL, task=SHORT, seed=1)
     yield training
     training.close()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
 def trainer():
-    threads = torch.get_num_threads()
     config = RunConfig(
         method="recmorph",
         method_config=to_dict(SPEC.make_config("lite")),
@@ -107,8 +104,7 @@ def trainer():
         protocol=PROTOCOL,
         seed=0,
     )
-    yield make_trainer(config, SPEC, SHORT, BODIES, LAYOUT)
-    torch.set_num_threads(threads)
+    return make_trainer(config, SPEC, SHORT, BODIES, LAYOUT)
 
 
 def networks(num_outputs):

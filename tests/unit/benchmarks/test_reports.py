@@ -69,7 +69,6 @@ def test_the_opponent_keeps_the_faster_number_of_threads(slow):
 
 
 def test_both_trainings_take_turns():
-    threads = torch.get_num_threads()
     lite = SUITE.protocol("lite")
     protocol = replace(
         lite,
@@ -81,10 +80,7 @@ def test_both_trainings_take_turns():
     bodies = MorphologySet(
         id="unit", splits={"train": (chain(3), star(3)), "test": (star(3),)}, source="unit"
     )
-    try:
-        report = training_throughput.measure(bodies, protocol, 1, 0.3)
-    finally:
-        torch.set_num_threads(threads)
+    report = training_throughput.measure(bodies, protocol, 1, 0.3)
     ours, plain = report.figures["gmc-bench"], report.figures["plain"]
     ratio = ours["env_steps_per_s"] / plain["env_steps_per_s"]
     assert report.figures["ratio_to_plain"] == pytest.approx(ratio)
@@ -100,17 +96,13 @@ def test_both_trainings_take_turns():
 def test_a_device_is_measured_in_one_call(device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    threads = torch.get_num_threads()
     lite = SUITE.protocol("lite")
     ppo = replace(lite.ppo, batch_size=16, repeat=1)
     protocol = replace(lite, num_envs=2, rollout_length=16, env_steps=32 * 1000, ppo=ppo)
     bodies = MorphologySet(
         id="unit", splits={"train": (chain(3), star(3)), "test": (star(3),)}, source="unit"
     )
-    try:
-        report = gpu_report.measure(bodies, [protocol], ["recmorph", "smr"], device, 1, 0.0)
-    finally:
-        torch.set_num_threads(threads)
+    report = gpu_report.measure(bodies, [protocol], ["recmorph", "smr"], device, 1, 0.0)
     for found in report.figures["training"]["lite"].values():
         assert found["env_steps_per_s"] > 0
         assert 0.5 < sum(found["shares"].values()) <= 1.0

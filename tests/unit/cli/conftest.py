@@ -3,7 +3,6 @@
 import signal
 
 import pytest
-import torch
 
 from gmc_bench.cli.main import main
 
@@ -16,7 +15,6 @@ def _in_an_empty_folder(tiny_set):
 @pytest.fixture
 def gmc(capfd):
     """Run a command; return its exit code, stdout and stderr."""
-    threads = torch.get_num_threads()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def run(*argv):
@@ -28,4 +26,3 @@ def gmc(capfd):
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    torch.set_num_threads(threads)

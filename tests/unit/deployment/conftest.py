@@ -31,7 +31,6 @@ class Subject:
     """A policy with random weights and statistics."""
 
     def __init__(self, method_id, changes=None, num_tokens=14):
-        torch.set_num_threads(1)
         torch.manual_seed(4)
         rng = np.random.default_rng(2)
         spec = TokenSpec(num_tokens, 1, parts="actuators")

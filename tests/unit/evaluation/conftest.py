@@ -68,8 +68,6 @@ class Trained:
 @pytest.fixture
 def make_trained():
     """Build a policy with random weights and plausible statistics."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
 
     def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6, method=TOY):
         torch.manual_seed(seed)
@@ -84,8 +82,7 @@ def make_trained():
             normalizer.update(core.dynamic, core.table.limb_padding_mask[core.morphology_index])
         return Trained(Policy(model, normalizer), replace(TASK, horizon=horizon), bodies)
 
-    yield make
-    torch.set_num_threads(threads)
+    return make
 
 
 @pytest.fixture

@@ -78,14 +78,6 @@ def bodies():
     return load_morphologies("quadrupeds").split("train")
 
 
-@pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 _NORMALIZERS = {}
 
 
@@ -116,7 +108,7 @@ def measure(bodies, *, settings=None, seed=3, on_progress=None, **options):
     )
 
 
-def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies, one_thread):
+def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies):
     results = measure(bodies, pairs={"nominal": FRICTION_PAIRS["nominal"]}, seconds=3.0)
     assert [item["robot"] for item in results] == ["go1", "go2", "anymal-b", "anymal-c"]
     for item in results:
@@ -128,7 +120,7 @@ def test_who_stands_still_has_the_command_as_error_and_never_falls(bodies, one_t
         assert item["single_life"]["fall_rate"] == 0.0
 
 
-def test_every_direction_is_asked_for_on_one_friction(bodies, one_thread):
+def test_every_direction_is_asked_for_on_one_friction(bodies):
     """Who stands still has what each command asks for as its error, beside a little settling."""
     results = measure(bodies[:1], seconds=2.0, directions=DIRECTIONS)
     found = {item["direction"]: item for item in results[3:]}
@@ -146,7 +138,7 @@ def test_every_direction_is_asked_for_on_one_friction(bodies, one_thread):
     assert [item["direction"] for item in only_high] == [None]
 
 
-def test_progress_is_towards_where_the_command_points(bodies, one_thread):
+def test_progress_is_towards_where_the_command_points(bodies):
     # A robot that is told to go to its left and drifts has the distance along its left.
     options = {"settings": {"gain": 4.0}, "seconds": 1.0, "pairs": {"nominal": NOMINAL}}
     left, right = (
@@ -157,7 +149,7 @@ def test_progress_is_towards_where_the_command_points(bodies, one_thread):
     assert abs(left["restarts"]["progress"]) > 1e-3
 
 
-def test_a_track_is_what_the_engine_did(bodies, one_thread, monkeypatch):
+def test_a_track_is_what_the_engine_did(bodies, monkeypatch):
     """Positions and velocities of three episodes of five steps, read by hand at every step."""
     tracks, low = [], FRICTION_PAIRS["low"]
     monkeypatch.setattr(module, "make_result", lambda track, *_: tracks.append(track) or {})
@@ -228,7 +220,7 @@ def test_times_are_whole_control_steps():
     assert module.EPISODE_SECONDS == 20.0
 
 
-def test_a_fall_is_forgotten(bodies, one_thread):
+def test_a_fall_is_forgotten(bodies):
     """Who remembered that it had lost its patience would throw itself over at once."""
     pairs = {"high": FRICTION_PAIRS["high"]}
     steps = 200
@@ -239,7 +231,7 @@ def test_a_fall_is_forgotten(bodies, one_thread):
     assert found["restarts"]["falls"] * PATIENCE < steps
 
 
-def test_a_simulation_that_breaks_counts_as_a_fall(bodies, one_thread, monkeypatch):
+def test_a_simulation_that_breaks_counts_as_a_fall(bodies, monkeypatch):
     """One of two robots breaks in its fourth and eighth step of ten."""
     step = EnvironmentCore.step
 
@@ -255,7 +247,7 @@ def test_a_simulation_that_breaks_counts_as_a_fall(bodies, one_thread, monkeypat
     assert found["single_life"]["fall_rate"] == 50.0
 
 
-def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies, one_thread):
+def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies):
     results = measure(bodies[:1], rule="dynamic", seconds=0.1)
     assert [(item["friction"], item["dynamic"]) for item in results] == [
         ("low", 0.2), ("nominal", 0.6), ("high", 1.0),
@@ -264,7 +256,7 @@ def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bod
     assert [item["seconds"] for item in results] == pytest.approx([0.1] * 3)
 
 
-def test_the_rule_decides_which_coefficient_acts(bodies, one_thread):
+def test_the_rule_decides_which_coefficient_acts(bodies):
     """As if the pair had this one alone; the policy shakes its legs, so that feet slide."""
 
     def found(static, dynamic, **options):
@@ -278,7 +270,7 @@ def test_the_rule_decides_which_coefficient_acts(bodies, one_thread):
     assert found(0.8, 0.2, rule="static") == high
 
 
-def test_who_falls_starts_again_and_every_fall_counts(bodies, one_thread):
+def test_who_falls_starts_again_and_every_fall_counts(bodies):
     # Legs far from the stance throw every robot over.
     pairs = {"high": FRICTION_PAIRS["high"]}
     go1 = measure(bodies[:1], settings={"push": 4.0}, pairs=pairs, seconds=4.0)[0]
@@ -289,9 +281,7 @@ def test_who_falls_starts_again_and_every_fall_counts(bodies, one_thread):
     assert go1["single_life"]["velocity_rmse"] != go1["restarts"]["velocity_rmse"]
 
 
-def test_the_same_seed_gives_the_same_numbers_however_rows_are_split(
-    bodies, one_thread, monkeypatch
-):
+def test_the_same_seed_gives_the_same_numbers_however_rows_are_split(bodies, monkeypatch):
     options = {"settings": {"gain": 2.0}, "seconds": 0.4, "pairs": {"low": FRICTION_PAIRS["low"]}}
     first = measure(bodies[:2], **options)
     assert measure(bodies[:2], **options) == first
@@ -304,7 +294,7 @@ def test_the_same_seed_gives_the_same_numbers_however_rows_are_split(
             assert split[name] == pytest.approx(whole[name], rel=1e-3, abs=1e-4), name
 
 
-def test_the_command_holds_the_heading_unless_it_is_to_be_left_alone(bodies, one_thread):
+def test_the_command_holds_the_heading_unless_it_is_to_be_left_alone(bodies):
     # A policy that does something else for every observation, the commanded yaw rate included.
     options = {"settings": {"gain": 4.0}, "seconds": 0.5, "pairs": {"low": FRICTION_PAIRS["low"]}}
     held = measure(bodies[:1], **options)
@@ -314,7 +304,7 @@ def test_the_command_holds_the_heading_unless_it_is_to_be_left_alone(bodies, one
     assert held == measure(bodies[:1], **options, heading="held")
 
 
-def test_bodies_of_another_origin_are_named(bodies, one_thread):
+def test_bodies_of_another_origin_are_named(bodies):
     spec = mujoco.MjSpec.from_string(build_mjcf(GO2))
     spec.body("base").mass *= 1.5
     other = read_original(GO2, spec, "go2.xml")
@@ -326,7 +316,7 @@ def test_bodies_of_another_origin_are_named(bodies, one_thread):
     assert ours["restarts"] != theirs["restarts"]
 
 
-def test_separate_weights_control_the_robot_of_training_from_another_file_alone(one_thread):
+def test_separate_weights_control_the_robot_of_training_from_another_file_alone():
     table = tabulate(TASK, [GO2], SPEC)
     mlp = Policy.of_table("mlp", table, config={"hidden": [4]})
     other = read_original(GO2, mujoco.MjSpec.from_string(build_mjcf(GO2)), "go2.xml")
@@ -340,18 +330,18 @@ def test_separate_weights_control_the_robot_of_training_from_another_file_alone(
         measure_friction(mlp, TASK, [GO1], options, seed=3, num_threads=1)
 
 
-def test_noise_is_off_unless_asked_for(bodies, one_thread):
+def test_noise_is_off_unless_asked_for(bodies):
     options = {"settings": {"gain": 2.0}, "seconds": 0.2, "pairs": {"low": FRICTION_PAIRS["low"]}}
     assert measure(bodies[:1], **options, noise=True) != measure(bodies[:1], **options)
 
 
-def test_feet_slide_further_where_friction_is_low(bodies, one_thread):
+def test_feet_slide_further_where_friction_is_low(bodies):
     # A policy that shakes its legs.
     low, _, high = measure(bodies[:1], settings={"gain": 8.0}, seconds=1.0)
     assert low["restarts"]["slipped"] > high["restarts"]["slipped"] > 0.0
 
 
-def test_progress_is_reported_while_measuring(bodies, one_thread):
+def test_progress_is_reported_while_measuring(bodies):
     seen = []
     measure(bodies[:2], seconds=0.1, on_progress=seen.append)
     assert sum(seen) == 3 * 2 * 2 * 5  # frictions, robots, environments, steps
@@ -372,7 +362,7 @@ def test_nothing_to_measure_is_refused(bodies):
         )
 
 
-def test_a_failure_of_any_name_counts_as_a_fall(bodies, one_thread):
+def test_a_failure_of_any_name_counts_as_a_fall(bodies):
     named = replace(TASK, terminations=(replace(TASK.terminations[0], name="tumbled"),))
     pairs, options = {"high": FRICTION_PAIRS["high"]}, {"forward": 0.5, "directions": {}}
     rules = FrictionMeasurement(pairs=pairs, seconds=1.0, num_envs=2, **options)

@@ -94,7 +94,7 @@ def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch)
     """Whoever is told draws the process's own numbers, on its own threads."""
     rules = EvaluationConfig(episodes=1, splits=("train",), modes=("deterministic",))
     config = replace(config, protocol=replace(config.protocol, evaluation=rules))
-    inside, told, threads = [], [], torch.get_num_threads()
+    inside, told = [], []
 
     def fake(evaluation, policy, observers):
         inside.append((torch.rand(2).tolist(), torch.get_num_threads()))
@@ -109,14 +109,11 @@ def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch)
     torch.manual_seed(7)
     expected = torch.rand(3, 2).tolist()
     torch.set_num_threads(2)
-    try:
-        for seed in (7, 8):
-            torch.manual_seed(seed)
-            scoring.score(session, None, on_progress=listen)
-            if seed == 7:
-                told.append((torch.rand(2).tolist(), torch.get_num_threads()))
-    finally:
-        torch.set_num_threads(threads)
+    for seed in (7, 8):
+        torch.manual_seed(seed)
+        scoring.score(session, None, on_progress=listen)
+        if seed == 7:
+            told.append((torch.rand(2).tolist(), torch.get_num_threads()))
     assert told[:3] == [(row, 2) for row in expected]
     assert inside[0] == inside[1]
     assert inside[0][1] == 1
@@ -133,12 +130,8 @@ def test_scoring_takes_the_runs_threads_seeds_and_rules(config, monkeypatch):
         return [[EpisodeResult(1.5, 10, "fell")] * evaluation.episodes for _ in names]
 
     monkeypatch.setattr(scoring.Scoring, "run", fake)
-    before = torch.get_num_threads()
     torch.set_num_threads(2)
-    try:
-        returns = scoring.score(sessions.open_session(config), None)
-    finally:
-        torch.set_num_threads(before)
+    returns = scoring.score(sessions.open_session(config), None)
     assert [(call[0], call[1][0], call[2]["mode"]) for call in calls] == [
         (1, "chain-3", "deterministic"),
         (1, "chain-3", "stochastic"),

@@ -42,14 +42,6 @@ SMALL = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 _MADE = {}
 """Policies by their arguments, which tests get copies of: to make one takes longer."""
 

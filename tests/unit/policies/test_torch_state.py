@@ -13,14 +13,6 @@ from gmc_bench.policies.torch_state import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _as_before():
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_rng_state(state)
-
-
 def drawn(count=2):
     return torch.rand(count).tolist()
 

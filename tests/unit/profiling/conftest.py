@@ -7,11 +7,8 @@ import torch
 @pytest.fixture
 def torch_as_it_was():
     """Give torch a number of threads that no measurement has, and look at it afterwards."""
-    threads = torch.get_num_threads()
     torch.set_num_threads(3)
     state = torch.get_rng_state()
     yield
-    found = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    assert found == 3
+    assert torch.get_num_threads() == 3
     assert torch.equal(torch.get_rng_state(), state)

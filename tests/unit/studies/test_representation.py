@@ -28,14 +28,6 @@ SPEC = TokenSpec(max_limbs=6)
 LIMBS = 3 + 5 + 5
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def trained(name="recmorph", order="dfs"):
     torch.manual_seed(0)
     method = METHODS.get(name)

@@ -85,7 +85,6 @@ METHODS = {"toy": TOY, "forgetful": FORGETFUL, "short-sighted": SHORT_SIGHTED}
 @pytest.fixture
 def make_trainer(tmp_path):
     """Build a trainer: 4 environments x 16 steps, 5 iterations, horizon 10."""
-    threads = torch.get_num_threads()
 
     def make(
         name="run",
@@ -131,8 +130,7 @@ def make_trainer(tmp_path):
         trainer = trainer_of(config, spec, replace(task, horizon=10), BODIES, layout)
         return TrainerInFolder(trainer, config, tmp_path / name)
 
-    yield make
-    torch.set_num_threads(threads)
+    return make
 
 
 @pytest.fixture

@@ -176,7 +176,6 @@ def test_a_divergence_stops_only_its_body(make_bank_trainer, threads):
     torch.set_num_threads(threads)
     update(still)
     stats = update(other)
-    torch.set_num_threads(1)
     assert other.algorithm.active.tolist() == [True, False, True]
     assert stats.stopped_early == pytest.approx(1 / 3)
     # A body without a step has no losses, so the means are those of the two others.
