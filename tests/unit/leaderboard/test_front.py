@@ -5,11 +5,11 @@ from gmc_bench.leaderboard.front import coverage, front, grid, leader
 from gmc_bench.leaderboard.overview import Column, Overview, OverviewCell, make_overview
 from gmc_bench.leaderboard.statistics import Estimate
 from tests.support.records import AFTER_TUNING
-from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
+from tests.support.three_methods import FAR, NEAR, NEXT, analysis_of, run_of
 
 
 def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path: Path) -> None:
-    analysis = _analysis([*FAR, *NEAR, NEXT[0]])
+    analysis = analysis_of([*FAR, *NEAR, NEXT[0]])
     text = front([analysis], ("absent",), tmp_path, "docs/findings.md")
     assert text.startswith(
         "Of 36 combinations of 4 methods and 9 boards, 2 have all seeds and 1 has some."
@@ -28,15 +28,15 @@ def test_the_front_says_how_much_there_is_who_leads_and_what_is_missing(tmp_path
 
 
 def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named() -> None:
-    found = make_overview([_analysis([*FAR, *NEAR, NEXT[0]])], ())
+    found = make_overview([analysis_of([*FAR, *NEAR, NEXT[0]])], ())
     rows = {line.split(" | ")[0]: line for line in grid(found)}
     assert rows["| far"] == "| far | 102 a |"
     assert rows["| near"] == "| near | 12 b |"
     assert rows["| next"] == "| next | *1/2* |"
-    alike = make_overview([_analysis([*NEAR, *NEXT])], ())
+    alike = make_overview([analysis_of([*NEAR, *NEXT])], ())
     assert leader(alike).endswith("; its lead over near is not significant.")
     assert "Of 1 pairs of methods on the same board, 0 differ" in coverage(alike)
-    begun = make_overview([_analysis([FAR[0]])], ())
+    begun = make_overview([analysis_of([FAR[0]])], ())
     assert leader(begun) == "No board has places yet: no row has all of its seeds."
 
 
@@ -100,29 +100,29 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
 
 
 def test_what_is_scored_on_train_bodies_alone_is_said_to_be() -> None:
-    unseen = leader(make_overview([_analysis(FAR)], ()))
+    unseen = leader(make_overview([analysis_of(FAR)], ()))
     assert "m, on bodies it has never seen." in unseen
     rules = {"protocol": {"evaluation": {"splits": ["train"]}}}
-    known = [_record("far", seed, 1.0, config=rules) for seed in (1, 2)]
-    assert "on the bodies it was trained on." in leader(make_overview([_analysis(known)], ()))
+    known = [run_of("far", seed, 1.0, config=rules) for seed in (1, 2)]
+    assert "on the bodies it was trained on." in leader(make_overview([analysis_of(known)], ()))
 
 
 def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
-    tuned = [_record("near", seed, 5.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
-    text = leader(make_overview([_analysis([*NEXT, *NEAR, *tuned])], ()))
+    tuned = [run_of("near", seed, 5.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
+    text = leader(make_overview([analysis_of([*NEXT, *NEAR, *tuned])], ()))
     assert "next is first of 2 with a mean return of 20 (" in text
     assert "before tuning" not in text  # it is first either way
-    before = [_record("near", seed, 50.0 + seed) for seed in (1, 2)]
-    text = leader(make_overview([_analysis([*NEXT, *before, *tuned])], ()))
+    before = [run_of("near", seed, 50.0 + seed) for seed in (1, 2)]
+    text = leader(make_overview([analysis_of([*NEXT, *before, *tuned])], ()))
     assert "next is first of 2" in text
     assert text.endswith("With the values before tuning, near is first of 2 with 51.8.")
-    first = [_record("near", seed, 80.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
-    text = leader(make_overview([_analysis([*NEXT, *before, *first])], ()))
+    first = [run_of("near", seed, 80.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
+    text = leader(make_overview([analysis_of([*NEXT, *before, *first])], ()))
     assert "near is first of 2" in text
     assert "before tuning" not in text  # with other values, it is first, too
     # A method that was run with its tuned values only was not beaten.
-    best = [_record("best", seed, 60.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
-    text = leader(make_overview([_analysis([*NEXT, *before, *tuned, *best])], ()))
+    best = [run_of("best", seed, 60.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
+    text = leader(make_overview([analysis_of([*NEXT, *before, *tuned, *best])], ()))
     assert text.endswith(
         "With the values before tuning, near is first of 2 with 51.8 (best has no complete row of "
         "them)."

@@ -3,48 +3,26 @@ from statistics import NormalDist
 
 import pytest
 
-from gmc_bench.leaderboard.aggregate import aggregate
-from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
+from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.next_run import next_runs
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.today import is_earlier
-from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import absent_seeds, further_seeds
-from tests.support.records import digest_of, make_record, make_returns, make_stored
+from tests.support.records import digest_of, make_returns
+from tests.support.three_methods import ASKED, BODIES, FAR, NEAR, NEXT, analysis_of, run_of
 
-BODIES = "cdefgh"
-ASKED = (1, 2)
-
-
-def _analysis(records: Sequence[RunRecord]) -> TableAnalysis:
-    (table,), _ = aggregate(make_stored(item, f"{n}.json") for n, item in enumerate(records))
-    return analyse(table)
-
-
-def _record(method: str, seed: int, score: float, **changes: object) -> RunRecord:
-    """Return a run whose bodies score alike but for a little."""
-    test = {body: [score + 0.1 * place] for place, body in enumerate(BODIES)}
-    sets = make_record().morphologies.model_copy(update={"num_test": len(BODIES)})
-    returns = make_returns("train", {"a": [1.0], "b": [1.0]}) + make_returns("test", test)
-    fields = {"protocol_seeds": ASKED, "returns": returns, "morphologies": sets, **changes}
-    return make_record(method=method, seed=seed, **fields)
-
-
-FAR = [_record("far", 1, 100.0), _record("far", 2, 104.0)]
-NEAR = [_record("near", 1, 10.0), _record("near", 2, 14.0)]
-NEXT = [_record("next", 1, 17.0), _record("next", 2, 22.0)]
 METHODS = ("far", "near", "next")
 
 
 def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
-    (found,) = next_runs([_analysis([*FAR, NEAR[0]])], METHODS)  # no pair to be told apart
+    (found,) = next_runs([analysis_of([*FAR, NEAR[0]])], METHODS)  # no pair to be told apart
     assert (found.method, found.seed, found.why) == (
         "near",
         2,
         "incomplete: 1 of 2 seeds are there",
     )
     assert found.command.endswith("--protocol lite --morphologies demo-set-v1 --seed 2")
-    (found,) = next_runs([_analysis([*FAR, *NEAR])], METHODS)
+    (found,) = next_runs([analysis_of([*FAR, *NEAR])], METHODS)
     assert (found.method, found.seed) == ("next", 1)
     assert found.why == "no run yet, as of 1 of 3 methods"
 
@@ -52,29 +30,29 @@ def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
 def test_the_row_that_lacks_fewest_seeds_is_completed_first() -> None:
     asked = {"protocol_seeds": (1, 2, 3)}
     seeds = {"best": (1,), "far": (1, 2, 3), "near": (1, 3), "worst": (2,)}
-    records = [_record(name, seed, 9.0, **asked) for name, each in seeds.items() for seed in each]
-    (found,) = next_runs([_analysis(records)], tuple(seeds))
+    records = [run_of(name, seed, 9.0, **asked) for name, each in seeds.items() for seed in each]
+    (found,) = next_runs([analysis_of(records)], tuple(seeds))
     assert (found.method, found.seed) == ("near", 2)
     assert found.why == "incomplete: 2 of 3 seeds are there"
-    (found,) = next_runs([_analysis(records[:1])], ("best",))
+    (found,) = next_runs([analysis_of(records[:1])], ("best",))
     assert (found.seed, found.why) == (2, "incomplete: 1 of 3 seeds are there")
 
 
 def test_a_table_that_lacks_methods_has_a_close_pair_too() -> None:
-    lacking, closer = next_runs([_analysis([*FAR, *NEAR, *NEXT])], (*METHODS, "other"))
+    lacking, closer = next_runs([analysis_of([*FAR, *NEAR, *NEXT])], (*METHODS, "other"))
     assert (lacking.method, lacking.why) == ("other", "no run yet, as of 1 of 4 methods")
     assert (closer.method, closer.seed) == ("next", 3)
 
 
 def test_then_a_seed_for_the_pair_that_it_could_tell_apart() -> None:
-    analysis = _analysis([*FAR, *NEAR, *NEXT])
+    analysis = analysis_of([*FAR, *NEAR, *NEXT])
     assert [(c.first, c.second) for c in analysis.comparisons if not c.significant] == [(1, 2)]
     (found,) = next_runs([analysis], METHODS)
     assert (found.method, found.seed) == ("next", 3)  # its seeds differ more than those of near
     assert found.why.startswith("1 of 3 pairs are not told apart; this seed is expected to add 0.")
     assert found.why.endswith("next and near")
-    assert next_runs([_analysis([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
-    (found,) = next_runs([_analysis([*FAR, *NEAR, *NEXT, _record("next", 3, 27.0)])], METHODS)
+    assert next_runs([analysis_of([*FAR, *NEAR])], METHODS[:2]) == []  # nothing is left to decide
+    (found,) = next_runs([analysis_of([*FAR, *NEAR, *NEXT, run_of("next", 3, 27.0)])], METHODS)
     assert (found.method, found.seed) == ("next", 4)  # the third is there
 
 
@@ -83,14 +61,14 @@ def test_a_reference_is_no_method_without_a_row() -> None:
         "controller": "single_robot",
         "returns": make_returns("train", {"a": [1.0], "b": [1.0]}),
     }
-    rows = [_record("solo", seed, 1.0, **alone) for seed in ASKED]
-    assert next_runs([_analysis([*FAR, *NEAR, *rows])], ("far", "near", "solo")) == []
-    assert next_runs([_analysis(rows)], METHODS) == []  # there is nothing to compare with
+    rows = [run_of("solo", seed, 1.0, **alone) for seed in ASKED]
+    assert next_runs([analysis_of([*FAR, *NEAR, *rows])], ("far", "near", "solo")) == []
+    assert next_runs([analysis_of(rows)], METHODS) == []  # there is nothing to compare with
 
 
 def test_seeds_that_a_protocol_leaves_open_are_not_asked_for() -> None:
-    alone = [_record("far", 7, 1.0, protocol_seeds=())]
-    assert next_runs([_analysis(alone)], METHODS) == []
+    alone = [run_of("far", 7, 1.0, protocol_seeds=())]
+    assert next_runs([analysis_of(alone)], METHODS) == []
 
 
 def _table(**methods: Sequence[float]) -> TableAnalysis:
@@ -105,8 +83,8 @@ def _table(**methods: Sequence[float]) -> TableAnalysis:
         for seed, score in enumerate(scores, 1):
             test = {body: [score + off * (-1) ** place] for place, body in enumerate(BODIES)}
             returns = train + make_returns("test", test)
-            records.append(_record(method, seed, score, returns=returns))
-    return _analysis(records)
+            records.append(run_of(method, seed, score, returns=returns))
+    return analysis_of(records)
 
 
 @pytest.mark.parametrize(
@@ -192,53 +170,53 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
 
 
 def test_rules_of_yesterday_get_no_more_runs() -> None:
-    old = _analysis([_record("far", 1, 1.0, protocol_digest=digest_of("old"))])
+    old = analysis_of([run_of("far", 1, 1.0, protocol_digest=digest_of("old"))])
     (found,) = next_runs([old], METHODS)
     assert (found.method, found.seed) == ("far", 1)
     assert found.why == "no run yet under today's rules, only under earlier ones"
     of_yesterday = {"protocol_digest": digest_of("old")}
     several = [
-        _record(method, seed, score, **of_yesterday)
+        run_of(method, seed, score, **of_yesterday)
         for method, score in (("a", 1.0), ("b", 9.0))
         for seed in ASKED
     ]
-    (found,) = next_runs([_analysis(several)], METHODS)
+    (found,) = next_runs([analysis_of(several)], METHODS)
     assert found.method == "b"  # who was best
-    assert next_runs([old, _analysis([*FAR, *NEAR])], METHODS[:2]) == []
+    assert next_runs([old, analysis_of([*FAR, *NEAR])], METHODS[:2]) == []
 
 
 def test_runs_that_change_the_protocol_are_of_none_of_yesterday() -> None:
     changed = {"protocol_digest": digest_of("own")}
     own = {"official": False, "unofficial_reasons": ("fewer steps",), **changed}
     earlier = [
-        is_earlier(_analysis([_record("far", 1, 1.0, **each)]).table) for each in (changed, own)
+        is_earlier(analysis_of([run_of("far", 1, 1.0, **each)]).table) for each in (changed, own)
     ]
     assert earlier == [True, False]
 
 
 def test_the_first_run_of_a_suite_that_has_a_later_version_is_one_of_that_version() -> None:
-    old = _analysis([_record("far", 1, 1.0, suite="quadruped-friction-v2")])
+    old = analysis_of([run_of("far", 1, 1.0, suite="quadruped-friction-v2")])
     (found,) = next_runs([old, old], METHODS)
     assert found.table.startswith("quadruped-friction-v3, ")
     assert " --suite quadruped-friction-v3 " in found.command
 
 
 def test_rows_of_earlier_settings_get_no_more_runs() -> None:
-    before = _record("recmorph", 1, 60.0)
+    before = run_of("recmorph", 1, 60.0)
     rules = installed_rules(before, tuned=True)
     assert rules is not None
-    (found,) = next_runs([_analysis([before, *NEAR])], ("recmorph", "near", "far"))
+    (found,) = next_runs([analysis_of([before, *NEAR])], ("recmorph", "near", "far"))
     assert (found.method, found.seed) == ("recmorph", 1)
     assert found.why == "no run with today's settings yet, as of 2 of 3 methods"
-    (found,) = next_runs([_analysis([before, *NEAR])], ("far", "recmorph", "near"))
+    (found,) = next_runs([analysis_of([before, *NEAR])], ("far", "recmorph", "near"))
     assert (found.method, found.why) == ("far", "no run yet, as of 2 of 3 methods")
     today = {"config": dict(rules.config), "method_version": rules.method_version}
-    now = [_record("recmorph", seed, 60.0 + 4 * seed, **today) for seed in ASKED]
-    assert next_runs([_analysis([*now, before, *NEAR])], ("recmorph", "near")) == []
+    now = [run_of("recmorph", seed, 60.0 + 4 * seed, **today) for seed in ASKED]
+    assert next_runs([analysis_of([*now, before, *NEAR])], ("recmorph", "near")) == []
     # Those of earlier settings scatter most, but nobody can add their third seed any more.
-    apart = [_record("recmorph", seed, 30.0 * seed) for seed in ASKED]
-    now = [_record("recmorph", seed, 60.0 + 4.0 * seed, **today) for seed in (1, 2, 3)]
-    (found,) = next_runs([_analysis([*now, *apart, *NEAR])], ("recmorph", "near"))
+    apart = [run_of("recmorph", seed, 30.0 * seed) for seed in ASKED]
+    now = [run_of("recmorph", seed, 60.0 + 4.0 * seed, **today) for seed in (1, 2, 3)]
+    (found,) = next_runs([analysis_of([*now, *apart, *NEAR])], ("recmorph", "near"))
     assert (found.method, found.seed) != ("recmorph", 3)
 
 
@@ -247,22 +225,22 @@ def test_further_seeds_follow_in_order_and_none_follows_a_single_one() -> None:
     assert further_seeds((1,)) == further_seeds(()) == ()
     assert absent_seeds((1, 2), {1, 2}) == ()
     assert absent_seeds((1, 2), {1, 4}) == (2, 3)
-    assert _record("far", 4, 1.0).official
+    assert run_of("far", 4, 1.0).official
     with pytest.raises(ValueError, match="seed 5, which is not one of protocol_seeds"):
-        _record("far", 5, 1.0)
-    table = _analysis([*FAR, _record("far", 4, 102.0)]).table
+        run_of("far", 5, 1.0)
+    table = analysis_of([*FAR, run_of("far", 4, 102.0)]).table
     assert table.rows[0].missing == ("no run for seed 3",)
 
 
 def test_who_looks_again_needs_a_smaller_p_value() -> None:
-    before = _analysis([*NEAR, *NEXT]).comparisons[0]
-    after = _analysis([*NEAR, *NEXT, _record("next", 3, 19.0)]).comparisons[0]
+    before = analysis_of([*NEAR, *NEXT]).comparisons[0]
+    after = analysis_of([*NEAR, *NEXT, run_of("next", 3, 19.0)]).comparisons[0]
     assert before.p_runs is not None
     assert after.p_runs is not None
-    plain = _analysis(
+    plain = analysis_of(
         [
             item.model_copy(update={"protocol_seeds": ()})
-            for item in (*NEAR, *NEXT, _record("next", 3, 19.0))
+            for item in (*NEAR, *NEXT, run_of("next", 3, 19.0))
         ]
     ).comparisons[0]
     assert after.p_runs == pytest.approx(2.5 * (plain.p_runs or 0.0))

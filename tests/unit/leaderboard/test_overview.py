@@ -4,11 +4,11 @@ from gmc_bench.leaderboard import overview
 from gmc_bench.leaderboard.aggregate import is_tuned
 from gmc_bench.leaderboard.overview import make_overview
 from tests.support.records import AFTER_TUNING, UNTRAINED
-from tests.unit.leaderboard.test_next_run import FAR, NEAR, NEXT, _analysis, _record
+from tests.support.three_methods import FAR, NEAR, NEXT, analysis_of, run_of
 
 
 def test_standing_boards_come_first_and_cells_are_never_made_up() -> None:
-    found = make_overview([_analysis([*FAR, *NEAR, NEXT[0]])], ("absent", "next"))
+    found = make_overview([analysis_of([*FAR, *NEAR, NEXT[0]])], ("absent", "next"))
     *standing, extra = (column.heading for column in found.columns)
     assert standing == [
         *("Flat terrain", "Incline", "Exploration", "Obstacles", "Variable terrain"),
@@ -40,23 +40,23 @@ def test_of_several_engines_the_table_with_most_rows_stands_for_the_board() -> N
         for version in ("0.1", "9.9")
         for item in NEAR
     ]
-    tables = [_analysis(small[:2]), _analysis([*FAR, *NEAR]), _analysis(small[2:])]
+    tables = [analysis_of(small[:2]), analysis_of([*FAR, *NEAR]), analysis_of(small[2:])]
     assert make_overview(tables, ()).columns[-1].analysis is tables[1]
 
 
 def test_the_newest_version_of_a_method_stands_for_it() -> None:
-    newer = [_record("far", seed, 50.0, method_version=2) for seed in (1, 2)]
-    found = make_overview([_analysis([*FAR, *newer])], ())
+    newer = [run_of("far", seed, 50.0, method_version=2) for seed in (1, 2)]
+    found = make_overview([analysis_of([*FAR, *newer])], ())
     assert found.cells["far", len(found.columns) - 1].rank == 2
 
 
 def test_the_floor_is_that_of_no_action() -> None:
     first = [
-        _record(method, 1, score, **UNTRAINED | {"protocol_seeds": (1,)})
+        run_of(method, 1, score, **UNTRAINED | {"protocol_seeds": (1,)})
         for method, score in (("aaa", 7.0), ("zero-action", 3.0))
     ]
     floors = [
-        make_overview([_analysis([*FAR, *rows])], ()).columns[-1].floor
+        make_overview([analysis_of([*FAR, *rows])], ()).columns[-1].floor
         for rows in (first, first[:1])
     ]
     assert floors == [pytest.approx(3.25), None]
@@ -67,9 +67,9 @@ def test_the_first_tuned_seed_takes_no_place_from_a_complete_row(
 ) -> None:
     """The table still ranks it; a run made now would join the tuned row."""
     monkeypatch.setattr(overview, "is_current", is_tuned)
-    tuned = [_record("far", seed, 200.0, **AFTER_TUNING) for seed in (1, 2)]
+    tuned = [run_of("far", seed, 200.0, **AFTER_TUNING) for seed in (1, 2)]
     for seeds, rank, score in ((1, 1, 102.25), (2, 1, 200.25)):
-        found = make_overview([_analysis([*FAR, *NEAR, *tuned[:seeds]])], ())
+        found = make_overview([analysis_of([*FAR, *NEAR, *tuned[:seeds]])], ())
         cell = found.cells["far", len(found.columns) - 1]
         assert (cell.status, cell.rank) == ("ranked", rank)
         assert cell.score is not None

@@ -22,7 +22,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import KeptSpeeds, TimedRounds
 from recmorph import SPEC
 from tests.support.records import digest_of, make_record, make_stored
-from tests.unit.leaderboard.test_next_run import FAR, NEAR, _analysis
+from tests.support.three_methods import FAR, NEAR, analysis_of
 
 FASTEST = Fastest(
     id="f", says="", printed="", source="", suite="unimal-v1", task="unimal-ft-v1",
@@ -185,7 +185,7 @@ def test_the_front_shows_speeds_beside_the_reference() -> None:
     three = {"seconds": (1.0, 9.0, 4.0), "reference_seconds": (2.0,) * 3}
     near = kept.methods[1].model_copy(update=three)
     kept = kept.model_copy(update={"methods": (rounds, near)})
-    found = make_overview([_analysis([*FAR, *NEAR])], ())
+    found = make_overview([analysis_of([*FAR, *NEAR])], ())
     rows = {line.split(" | ")[0]: line for line in grid(found, kept)}
     assert rows["| Method"].endswith(" | Speed |")
     assert rows["| far"].endswith(" | — |")  # its speed was not measured
