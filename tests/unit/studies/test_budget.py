@@ -168,6 +168,14 @@ def test_rankings_are_compared_for_every_pair_of_budgets():
     assert shown.rows[0][5:8] == ("11.5 ± 0.7", "11.5 ± 0.7", "11.5 ± 0.7")
 
 
+def test_a_place_is_that_on_one_task():
+    terrain = runs_of({**SCORES, "nervenet-x1": 60.0})
+    other = [replace(run, task="unimal-vt-v1") for run in terrain]
+    shown = score_table(REQUEST.study, [*runs_of(SCORES), *other])
+    places = {row[:3]: row[-1] for row in shown.rows}
+    assert [places[task, "nervenet", "1 x"] for task in (FT, "unimal-vt-v1")] == ["2", "1"]
+
+
 def test_only_unseen_bodies_stand_for_others():
     """One method is better on two bodies and worse on the third, the same ones in both splits."""
     scores = {

@@ -75,10 +75,12 @@ def test_a_series_holds_what_was_measured():
     cells = [ScalingCell("act-time", "a", size, {"act_ms": size / 4}) for size in (32, 8, 16)]
     cells.append(ScalingCell("act-time", "a", 64, reason="more than 1 s"))
     cells.append(ScalingCell("act-time", "b", 8, {"act_ms": 1.0}))
+    cells.append(ScalingCell("act-time", "c", 8, reason="more than 1 s"))
     found = Measurements(cells)
     assert found.series(ACTING, "a") == {8: 2.0, 16: 4.0, 32: 8.0}
     assert list(found.series(ACTING, "a")) == [8, 16, 32]
-    assert found.methods(ACTING) == ["a", "b"]
+    assert found.methods(ACTING) == ["a", "b", "c"]  # also one that nothing was measured of
+    assert found.series(ACTING, "c") == {}
     assert found.sizes("tokens") == [8, 16, 32, 64]
     assert found.sizes("bodies") == []
     assert found.cell(ACTING, "b", 16) is None

@@ -54,7 +54,7 @@ def test_gaits_are_shown_on_the_body_that_all_methods_walk_best_on():
                 *make_returns("test", {"c": [1e6]}),
             )
         )
-        for first, second in ((10.0, 8.0), (1.0, 9.0))
+        for first, second in ((10.0, 8.0), (1.0, 9.0), (5.0, 4.0))
     ]
     assert measurements.best_body(records[:1]) == "a"
     assert measurements.best_body(records) == "b"
