@@ -290,6 +290,11 @@ def test_what_would_show_equivalence_follows_from_the_measured_difference() -> N
     # The second is worse, and by less than the margin: 10 + 6 inside.
     one_sided = Equivalence(**TEXTS, first="b", second="a", one_sided=True)
     assert one_sided.decide(values).power == found.power
+    # The first is better: 10 + 6 inside, with twice the deviation.
+    wild = _samples(a=tuple(100.0 + 2.0 * spread), b=tuple(94.0 + 2.0 * spread))
+    better = Equivalence(**TEXTS, first="a", second="b", one_sided=True).decide(wild)
+    needed = seeds_needed([item.values for item in wild.values()], 16.0)
+    assert better.power.startswith(f"about {needed} seeds per side would show that they are in")
 
 
 def test_not_worse_by_more_than_a_tenth() -> None:
@@ -483,6 +488,20 @@ def test_a_kept_study_is_evidence(tmp_path: Path) -> None:
     assert Costs(evidence).hours([run, run]) == pytest.approx(2 * 1000 * 2e6 / FULL / 3600)
     assert Costs(Evidence((), {}, {})).hours([run]) is None
     assert Costs(Evidence((), {}, {})).hours([]) == 0.0
+
+
+def test_a_study_is_kept_under_its_folders_name_from_inside_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, board = tmp_path / "ordering_recmorph", tmp_path / "board"
+    folder.mkdir()
+    (folder / "study.json").write_bytes(seal(_study()))
+    monkeypatch.chdir(folder)
+    kept, _ = keep_all([Path()], board)
+    assert kept == [board / "studies" / "ordering_recmorph.json"]
+    monkeypatch.chdir(_scaling(tmp_path / "costs"))
+    kept, _ = keep_all([Path()], board)
+    assert kept == [board / "scaling" / "costs.json"]
 
 
 def test_a_study_costs_nothing_where_the_board_has_its_runs() -> None:

@@ -86,6 +86,15 @@ def test_the_smallest_difference_fails_exactly_and_is_named(change: dict[str, ob
     assert first.found == first.recorded.model_copy(update=change)
 
 
+def test_a_difference_is_named_though_later_parts_are_equal() -> None:
+    recorded = make_returns("train", RETURNS) + make_returns("test", RETURNS, seen={"a", "b"})
+    found = _replace(recorded[:2], "a", 2, episode_return=3.5) + recorded[2:]
+    parts, first = compare(recorded, found, "exact")
+    assert [part.passed for part in parts] == [False, True]
+    assert first is not None
+    assert (first.split, first.body, first.episode) == ("train", "a", 3)
+
+
 def test_a_negative_zero_is_the_zero_that_a_file_holds() -> None:
     recorded, found = make_returns("train", {"a": [0.0]}), make_returns("train", {"a": [-0.0]})
     parts, first = compare(recorded, found, "exact")

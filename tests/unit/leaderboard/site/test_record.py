@@ -10,7 +10,7 @@ from gmc_bench.leaderboard.site.record import record_context, run_command
 from gmc_bench.methods import METHODS
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, record_digest
-from tests.support.records import make_friction, make_record, make_returns
+from tests.support.records import UNTRAINED, make_friction, make_record, make_returns
 
 
 def _view(record: RunRecord, path: str = "results/a.json") -> dict[str, Any]:
@@ -30,6 +30,10 @@ def test_command_repeats_the_run_on_a_machine_like_its_own() -> None:
     machine = record.hardware.model_copy(update={"threads": 3, "processes": 4, "gpu": "H100"})
     command = run_command(record.model_copy(update={"hardware": machine}))
     assert command.endswith(" --seed 0 --threads 3 --processes 4 --device cuda")
+
+
+def test_command_repeats_a_run_without_training() -> None:
+    assert run_command(make_record(**UNTRAINED)).endswith(" --threads 2 --untrained")
 
 
 KEY = "unimal-v1/unimal-ft-v1/lite"
