@@ -99,6 +99,17 @@ def test_tables_show_groups_where_sizes_are_known():
     assert "Score by kind of body" not in to_markdown(unknown)
 
 
+def test_tables_show_groups_of_the_bodies_that_rank():
+    config = {"protocol": {"evaluation": {"splits": ["train"]}}}
+    train = make_returns("train", {name: [10.0 * k] for k, name in enumerate(SIZES)})
+    train = tuple(item.model_copy(update={"limbs": SIZES[item.body]}) for item in train)
+    bodies = make_record().morphologies.model_copy(update={"num_train": 5})
+    record = make_record(task="demo-task-v1", config=config, returns=train, morphologies=bodies)
+    (table,), _ = aggregate([StoredRecord("a.json", record, record_digest(record))], set())
+    page = to_markdown(analyse(table))
+    assert "5 to 9 limbs (3)" in page.partition("## Score by kind of body")[2]
+
+
 def _runs(splits, seeds=((1, 0.0), (2, 4.0)), measured=None, **changes):
     config = {"protocol": {"evaluation": {"splits": splits}}}
     stored = []

@@ -204,6 +204,29 @@ def test_markdown_without_ranked_rows() -> None:
     assert GROUPS not in page
 
 
+def test_every_other_place_is_compared_with_the_first() -> None:
+    third = _record(5.0, method="third")
+    page = to_markdown(_analysis(*FULL[:3], third))
+    section = page.partition("## Against the first place")[2].partition("\n## ")[0]
+    lines = [line.split()[1] for line in section.splitlines() if line.startswith("| ")]
+    assert lines == ["Method", "---", "third", "single"]
+
+
+def test_statistics_that_reverse_a_pair_are_named() -> None:
+    """The better mean has the worse body."""
+    train = make_returns("train", {"a": [1.0], "b": [1.0]})
+    uneven, even = (
+        _record(0.0, method=name, returns=train + make_returns("test", test))
+        for name, test in (
+            ("uneven", {"c": [10.0], "d": [10.0], "e": [1.0]}),
+            ("even", {"c": [6.0], "d": [6.0], "e": [6.0]}),
+        )
+    )
+    page = to_markdown(_analysis(uneven, even))
+    assert "The order is the same by median, IQM, train score, training return." in page
+    assert "Pairs that others reverse: worst decile 1 of 1 (tau -1.00)." in page
+
+
 def test_reference_has_its_own_section() -> None:
     analysis = _analysis(*FULL[:3], REFERENCE)
     page = to_markdown(analysis)
@@ -504,6 +527,9 @@ def test_tables_say_which_rows_were_tuned() -> None:
     assert said in html.unescape(to_readme(analysis, "x.md").replace("\\_", "_"))
     assert "- Tuned beforehand: " in to_markdown(analysis)
     assert "Tuned beforehand" not in to_markdown(_analysis(plain))
+    alone = to_markdown(_analysis(tuned))
+    assert "- Tuned beforehand: " in alone
+    assert "With the values before tuning" not in alone
 
 
 def test_a_single_unseen_body_has_no_intervals_over_bodies() -> None:

@@ -37,13 +37,17 @@ def _record(method: str, seed: int) -> RunRecord:
     )
 
 
-@pytest.fixture(scope="module")
-def analysis() -> TableAnalysis:
+def _analyse() -> TableAnalysis:
     records = [_record(method, seed) for method in MEANS for seed in range(len(OFF))]
     (table,), _ = aggregate(
         make_stored(item, f"{item.method}-{item.seed}.json") for item in records
     )
     return analyse(table)
+
+
+@pytest.fixture(scope="module")
+def analysis() -> TableAnalysis:
+    return _analyse()
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +97,13 @@ def test_the_first_lags_most_where_another_is_most_ahead(analysis: TableAnalysis
         "body together would reach 39.0.",
         "It lags most on c (19.0), d (2.0).",
     ]
+
+
+def test_as_high_as_the_first_is_not_higher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEANS, "low", (2.0, 24.0, MEANS["best"][2]))
+    assert challenge(_analyse(), 1)[2].startswith(
+        "Another method scores higher than the first one on 2 of 3 bodies; "
+    )
 
 
 def test_methods_are_compared_over_seeds_and_bodies(analysis: TableAnalysis) -> None:
