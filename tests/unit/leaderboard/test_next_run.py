@@ -169,6 +169,35 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
     )
 
 
+def test_bodies_of_one_geometry_are_as_good_as_one() -> None:
+    """Differences of +3 on three bodies of one geometry, and of -3 on three of another.
+
+    Of two geometries their mean has the variance 2 (9^2 + 9^2) / 6^2 = 9, not 9 / 5 as of six.
+    """
+    returns = make_returns("train", {"a": [1.0], "b": [1.0]})
+    records = []
+    for method, level, uneven in (("high", 17.0, 3.0), ("low", 14.0, 0.0)):
+        for seed, off in ((1, -1.0), (2, 1.0)):
+            signs = dict(zip(BODIES, (1.0, 1.0, 1.0, -1.0, -1.0, -1.0), strict=True))
+            test = make_returns(
+                "test", {body: [level + off + sign * uneven] for body, sign in signs.items()}
+            )
+            kin = (
+                item.model_copy(update={"geometry": ("0" if signs[item.body] > 0 else "1") * 16})
+                for item in test
+            )
+            records.append(_record(method, seed, 0.0, returns=(*returns, *kin)))
+    critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
+
+    def power(variance: float) -> float:
+        return NormalDist(critical).cdf(3.0 / variance**0.5)
+
+    (found,) = next_runs([_analysis(records)], ["high", "low"])
+    assert f" expected to add {power(5.0 / 3.0 + 9.0) - power(2.0 + 9.0):.2f}," in found.why
+    few, many = (power(5.0 / 3.0 + each) - power(2.0 + each) for each in (9.0, 1.8))
+    assert f"{few:.2f}" != f"{many:.2f}"
+
+
 def test_rules_of_yesterday_get_no_more_runs() -> None:
     old = analysis_of([run_of("far", 1, 1.0, protocol_digest=digest_of("old"))])
     (found,) = next_runs([old], METHODS)
