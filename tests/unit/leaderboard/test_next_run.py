@@ -186,13 +186,13 @@ def test_bodies_of_one_geometry_are_as_good_as_one() -> None:
                 item.model_copy(update={"geometry": ("0" if signs[item.body] > 0 else "1") * 16})
                 for item in test
             )
-            records.append(_record(method, seed, 0.0, returns=(*returns, *kin)))
+            records.append(run_of(method, seed, 0.0, returns=(*returns, *kin)))
     critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
 
     def power(variance: float) -> float:
         return NormalDist(critical).cdf(3.0 / variance**0.5)
 
-    (found,) = next_runs([_analysis(records)], ["high", "low"])
+    (found,) = next_runs([analysis_of(records)], ["high", "low"])
     assert f" expected to add {power(5.0 / 3.0 + 9.0) - power(2.0 + 9.0):.2f}," in found.why
     few, many = (power(5.0 / 3.0 + each) - power(2.0 + each) for each in (9.0, 1.8))
     assert f"{few:.2f}" != f"{many:.2f}"
