@@ -79,7 +79,7 @@ class ShortSighted(ForgetfulNetwork):
 
 
 SHORT_SIGHTED = replace(FORGETFUL, id="short-sighted", builder=ShortSighted)
-METHODS = {"toy": TOY, "forgetful": FORGETFUL, "short-sighted": SHORT_SIGHTED}
+METHODS = {"toy": TOY, "toy.py:SPEC": TOY, "forgetful": FORGETFUL, "short-sighted": SHORT_SIGHTED}
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ def make_trainer(tmp_path):
         action_std_end=None,
         normalization="per_feature",
         sampling_alpha=1.0,
+        sampling_warmup_iterations=1,
         task=TASK,
         device="cpu",
         threads=1,
@@ -112,6 +113,7 @@ def make_trainer(tmp_path):
             normalization=normalization,
             rollout_length=rollout_length,
             sampling_alpha=sampling_alpha,
+            sampling_warmup_iterations=sampling_warmup_iterations,
         )
         spec = METHODS.get(method) or REGISTERED.load(method)
         settings = ToyConfig(dropout=dropout) if method in METHODS else spec.make_config("lite")

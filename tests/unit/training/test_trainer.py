@@ -151,6 +151,16 @@ def test_without_balance_all_bodies_are_drawn_alike(make_trainer, monkeypatch):
     assert used == [[0.5, 0.5]] * 3
 
 
+def test_drawing_is_uniform_for_as_many_iterations_as_the_protocol_says(make_trainer, monkeypatch):
+    trainer, used = make_trainer(sampling_warmup_iterations=2), []
+    monkeypatch.setattr(trainer.env, "set_sampling", lambda found: used.append(found.tolist()))
+    trainer.sampler.record([0, 1] * 10, [2, 8] * 10)
+    for _ in range(3):
+        trainer.iterate()
+    assert used[:2] == [[0.5, 0.5]] * 2
+    assert used[2][0] > 0.5  # of body 0, whose first episodes were shorter
+
+
 def test_another_seed_gives_another_run(make_trainer):
     first, second = make_trainer("a", seed=0), make_trainer("b", seed=1)
     for trainer in (first, second):
@@ -299,6 +309,10 @@ def test_environments_that_are_not_those_of_the_rules_are_refused(make_trainer, 
         Trainer(env, trainer.policy, trainer.protocol)
 
 
+def test_a_policy_keeps_the_name_that_its_method_was_given_by(make_trainer):
+    assert make_trainer(method="toy.py:SPEC").policy.method == "toy.py:SPEC"
+
+
 def test_a_state_stays_what_it_was_while_training_goes_on(make_trainer):
     trainer = make_trainer("a")
     stop_at(trainer, 2)
@@ -306,6 +320,16 @@ def test_a_state_stays_what_it_was_while_training_goes_on(make_trainer):
     del state["environment"]  # which never shared memory
     before = copy.deepcopy(state)
     trainer.trainer.iterate()
+    np.testing.assert_equal(state, before)
+
+
+def test_a_state_stays_what_it_was_while_another_trainer_goes_on_from_it(make_trainer):
+    trainer, again = make_trainer("a"), make_trainer("b")
+    stop_at(trainer, 2)
+    state = trainer.get_state()
+    before = copy.deepcopy(state)
+    again.set_state(state)
+    again.trainer.iterate()
     np.testing.assert_equal(state, before)
 
 
@@ -384,6 +408,25 @@ def test_the_threads_of_a_run_are_those_of_simulation_and_networks(make_trainer)
     trainer = make_trainer(threads=2).trainer
     assert trainer.env.core.simulator.num_threads == 2
     assert (trainer.num_threads, trainer.threads) == (2, [[0, 2]])
+
+
+def test_networks_act_on_one_thread_and_learn_on_all(make_trainer, monkeypatch):
+    trainer, seen = make_trainer().trainer, {}
+    trainer.num_threads = 2
+
+    def noting(owner, name):
+        call = getattr(owner, name)
+
+        def noted(*arguments, **options):
+            seen[name] = torch.get_num_threads()
+            return call(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    noting(trainer.collector, "collect")
+    noting(trainer.algorithm, "update")
+    trainer.iterate()
+    assert seen == {"collect": 1, "update": 2}
 
 
 def test_seconds_are_added_up_by_purpose(make_trainer, monkeypatch):
