@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from gmc_bench.conformance.morphologies import chain
+from gmc_bench.core.errors import TrainingDivergedError
 from gmc_bench.training.independent_ppo import BodyAdam, body_minibatches, clip_body_norms
-from gmc_bench.training.ppo import ADVANTAGE_EPSILON, MorphologyPPO
+from gmc_bench.training.ppo import MorphologyPPO
 
 
 def banks(seed=0):
@@ -97,7 +98,7 @@ def test_targets_are_standardised_body_by_body(make_bank_trainer):
     expected = np.empty_like(raw)
     for body in range(3):
         own = raw[:, body]
-        expected[:, body] = (own - own.mean()) / (own.std(ddof=1) + ADVANTAGE_EPSILON)
+        expected[:, body] = (own - own.mean()) / (own.std(ddof=1) + 1e-5)
     found = buffer.advantage.view(buffer.length, 3, 8).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
@@ -230,6 +231,13 @@ def test_no_body_stops_without_or_below_the_limit(make_bank_trainer, target_kl, 
     stats = update(trainer)
     assert (stats.gradient_steps, stats.stopped_early) == (steps, stopped)
     assert stats.approx_kl == pytest.approx(5.0, abs=1e-4)
+
+
+def test_an_estimate_that_is_no_number_does_not_skip_the_step_that_shows_it(make_bank_trainer):
+    trainer = rollout(make_bank_trainer)
+    trainer.buffer.log_prob[:, 8:16] = np.nan  # of body 1
+    with pytest.raises(TrainingDivergedError):
+        update(trainer)
 
 
 def test_a_rollout_smaller_than_a_minibatch_is_one(make_bank_trainer):

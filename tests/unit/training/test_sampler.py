@@ -117,3 +117,16 @@ def test_returns_may_be_negative_and_an_iteration_forgets_its_mean():
     assert tracker.mean_return(complete=True) == -5.0
     assert tracker.mean_length(complete=True) == 4.0
     assert tracker.body_returns.tolist() == [-4.0, -6.0]
+
+
+def test_a_tracker_takes_over_a_state_and_leaves_it_alone():
+    other, tracker = ReturnTracker(2, 1), ReturnTracker(2, 1)
+    other.record([0, 1], [1.0, 3.0], [10, 20])
+    tracker.record([0, 1], [5.0, 5.0], [1, 1])
+    assert tracker.mean_return(complete=True) == 5.0
+    tracker.set_state(other.get_state())
+    assert tracker.mean_return(complete=True) == 2.0
+    tracker.begin_iteration()
+    tracker.record([0], [7.0], [10])
+    assert tracker.mean_return(complete=True) == 5.0
+    assert other.mean_return(complete=True) == 2.0
