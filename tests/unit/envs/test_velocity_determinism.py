@@ -102,6 +102,18 @@ def test_a_state_continues_to_the_same_bits_in_a_fresh_environment(rule):
     assert _trace(used, actions[50:])[0] == expected
 
 
+def test_a_state_tells_how_bodies_move_before_their_next_step():
+    env, fresh = _env(), _env()
+    env.reset(seed=5)
+    _trace(env, _actions(env, 10))
+    fresh.set_state(env.get_state())
+    moving, found = env.core.motion, fresh.core.motion
+    assert moving.touching.any()
+    for name in ("position", "base_linear_velocity", "gravity", "heading", "joint_angle",
+                 "joint_velocity", "contacts", "air_time"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(found, name), getattr(moving, name), err_msg=name)
+
+
 def test_a_state_is_a_copy():
     env = _env()
     env.reset(seed=1)

@@ -59,6 +59,26 @@ def test_what_the_environment_reports_itself_is_no_name_for_a_term():
     assert replace(unimal_ft.TASK, rewards=(reward,)).reward_weights == {"failure": 1.0}
 
 
+def test_a_return_is_a_distance_where_a_speed_is_all_that_is_rewarded():
+    task = unimal_ft.TASK  # control steps of 0.02 s
+    assert task.metres_per_return == pytest.approx(0.02)
+    assert unimal_incline.TASK.metres_per_return == pytest.approx(0.02)
+    heavier = RewardTerm("fast", 4.0, forward_velocity)
+    slower = replace(task.scene, num_substeps=8)
+    assert replace(task, rewards=(heavier,)).metres_per_return == pytest.approx(0.005)
+    assert replace(task, scene=slower).metres_per_return == pytest.approx(0.04)
+    assert unimal_exploration.TASK.metres_per_return is None  # cells are no speed
+    for changes in (
+        {"rewards": ()},
+        {"rewards": (*task.rewards, heavier)},
+        {"rewards": (replace(heavier, weight=-1.0),)},
+        {"only_positive": True},
+        {"reward_rates": True},
+        {"failure_cost": 1.0},
+    ):
+        assert replace(task, **changes).metres_per_return is None
+
+
 def test_shares_of_commands_may_add_up_to_one():
     shares = {"straight": 0.2, "backward": 0.4, "sideways": 0.3, "turning": 0.1}
     assert sum(shares.values()) > 1.0  # by rounding
