@@ -53,6 +53,28 @@ def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
     assert np.ptp([whole[number].length for number in wanted]) > 0 or memory
 
 
+def test_chosen_episodes_show_as_little_as_the_whole_evaluation(make_trained):
+    trained = make_trained(horizon=60)
+    options = {"task": trained.task, "bodies": trained.bodies, "episodes": 3, "num_threads": 1}
+    scoring = Scoring(**options, seed=5, silent_limbs=np.array([1, 2, 1]))
+    whole, plain = (
+        [item.episode_return for items in rules.run(trained.policy) for item in items]
+        for rules in (scoring, Scoring(**options, seed=5))
+    )
+    seen = Totals()
+    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
+    for number, total in seen.totals.items():
+        assert total == whole[number] != plain[number]
+
+
+def test_episodes_that_end_together_are_all_counted(make_trained):
+    trained, ended = make_trained(horizon=2), []
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
+    scoring.run(trained.policy, (EpisodeCounter(ended.append),))
+    play_chosen(scoring, trained.policy, [7, 1, 3], (EpisodeCounter(ended.append),))
+    assert ended == [9, 3]
+
+
 def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
     trained = make_trained(horizon=60)
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=4, seed=3, num_threads=1)

@@ -87,6 +87,18 @@ def test_rows_without_an_episode_and_broken_simulations_are_not_counted():
     assert (two.largest, two.largest_angle, two.opened, two.samples) == (0.4, 0.3, 2, 2)
 
 
+def test_episodes_of_one_body_may_open_loops_in_one_step():
+    monitor = LoopMonitor(1)
+    core = SimpleNamespace(
+        morphology_index=np.zeros(3, np.int64),
+        table=SimpleNamespace(loops=np.array([[[1, 2]]])),
+        simulator=SimpleNamespace(loop_residual=np.full((3, 1, 2), 0.1)),
+    )
+    step = SimpleNamespace(diverged=np.zeros(3, bool), loops_opened=np.array([1, 0, 1]))
+    monitor.stepped(core, np.arange(3), None, step)
+    assert monitor.residual(0).opened == 2
+
+
 def test_openings_are_counted_per_body(looped, monkeypatch):
     monkeypatch.setattr("gmc_bench.envs.core.OPEN", 1e-4)
     monitor = make_loop_monitor(BODIES)
