@@ -38,6 +38,8 @@ def test_the_best_survive_but_few_of_each_founder():
     found = _generation({(1,): 5.0, (1, 7): 9.0, (1, 8): 8.0, (2,): 1.0, (3,): -math.inf}, births=8)
     assert found.ranked == ((1, 7), (1, 8), (1,), (2,), (3,))
     assert found.survivors(SMALL) == ((1, 7), (1, 8), (2,))
+    level = _generation({(4,): 1.0, (2,): 1.0, (9,): 2.0, (3,): 1.0}, births=9)
+    assert level.ranked == ((9,), (4,), (2,), (3,))  # equal returns in the order of the population
     # The rest of a family takes places that nobody else can.
     lonely = _generation({(1,): 1.0, (1, 2): 3.0, (1, 3): 2.0}, births=3)
     assert lonely.survivors(SMALL) == ((1, 2), (1, 3), (1,))

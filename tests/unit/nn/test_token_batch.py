@@ -42,6 +42,17 @@ def test_packing_is_made_once_for_all_networks():
     assert tokens.packing.shape == (3, 4)
 
 
+def test_other_features_are_shown_with_what_is_known_of_their_bodies():
+    tokens = random_tokens(np.random.default_rng(1), SPEC, (2, 4, 3), batch_size=4)
+    assert len(tokens.features) == 4
+    assert len(tokens.packed_features) == tokens.packing.num_rows
+    later = tokens.showing(tokens.dynamic + 1.0)
+    fresh = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic + 1.0)
+    assert later.packing is tokens.packing
+    assert torch.equal(later.features, fresh.features)
+    assert torch.equal(later.packed_features, fresh.packed_features)
+
+
 def test_features_have_the_type_of_what_varies():
     tokens = random_tokens(np.random.default_rng(1), SPEC, (2, 4, 3), batch_size=4)
     double = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic.double())

@@ -51,6 +51,8 @@ def test_breadth_first_by_hand():
     assert breadth_first_tree([-1, 0, 1, 2, 0], [(3, 4)]) == ([-1, 0, 1, 4, 0], [(2, 3)])
     # 4 is reached before 3, but 5 is as near over both.
     assert breadth_first_tree([-1, 0, 0, 2, 1, 4], [(3, 5)]) == ([-1, 0, 0, 2, 1, 3], [(4, 5)])
+    # 2 and 5 are next to the torso now; what is left over is in ascending order.
+    assert breadth_first_tree(LEG, [(0, 2), (0, 5)]) == ([-1, 0, 0, 0, 3, 0], [(1, 2), (4, 5)])
 
 
 @pytest.mark.parametrize("seed", range(30))
