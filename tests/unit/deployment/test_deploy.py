@@ -9,6 +9,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
+from gmc_bench.robots import get_robot
 from gmc_bench.tasks.quadruped_velocity import TASK
 
 
@@ -64,6 +65,19 @@ def test_options_reach_the_trials(run):
         )  # fmt: skip
     other, _ = run(seed=8)
     assert attempts[0].conditions != other[0].conditions
+
+
+def test_bodies_of_other_files_are_those_that_are_simulated(run, monkeypatch):
+    def heavier(source, ours):
+        assert source == "menagerie"
+        return [replace(robot, base=replace(robot.base, inertial=heavy)) for robot in ours]
+
+    heavy = replace(get_robot("go2").base.inertial, mass=50.0)
+    monkeypatch.setattr(module, "bodies_from", heavier)
+    _, used = run(robot_source="menagerie")
+    for robot, _ in used:
+        factor = robot.conditions.base_mass
+        assert robot.model.body("base").mass == pytest.approx(50.0 * factor)
 
 
 @pytest.mark.parametrize("seconds", [1.99, float("nan")])
