@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench.bodies.store import save_set
 from gmc_bench.core.errors import ConfigError, UnknownNameError
+from gmc_bench.experiments import resolve as resolving
 from gmc_bench.experiments.method import full_name
-from gmc_bench.experiments.resolve import gpu_name, resolve
+from gmc_bench.experiments.resolve import gpu_name, resolve, resolve_all
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.tasks import TASKS
+from gmc_bench.sim import batch
+from gmc_bench.suites import SUITES
 
 SPEC = ExperimentSpec(
     method="recmorph", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1
@@ -23,6 +27,15 @@ def test_what_is_left_out_is_the_suites(tiny_set):
     assert config.protocol.preset == "lite"
     assert config.unofficial_reasons == ()
     assert found.why == "Using tiny, as asked for."
+
+
+def test_each_suite_has_its_own_bodies_where_none_are_named(tiny_set, monkeypatch):
+    save_set(replace(tiny_set, id="loops"))
+    usual = {SUITES.get("unimal-v1").default_morphologies: "tiny", ("gmc-loops-v1",): "loops"}
+    monkeypatch.setattr(resolving, "resolve_default", lambda preferred: (usual[preferred], ""))
+    specs = [SPEC.replace(suite=suite, bodies=None) for suite in ("unimal", "closed-loop")]
+    found = [item.config.morphologies for item in resolve_all(specs, elsewhere=False)]
+    assert found == ["tiny", "loops"]
 
 
 def test_settings_reach_protocol_method_and_tokens():
@@ -112,6 +125,13 @@ def test_unknown_names_are_refused(field):
 def test_a_suite_of_one_task_needs_none():
     spec = SPEC.replace(suite="quadruped-friction", task=None, bodies=None)
     assert resolve(spec).config.task.startswith("quadruped-velocity-v")
+
+
+def test_the_processes_of_a_run_share_the_cores_of_its_machine(monkeypatch):
+    monkeypatch.setattr(batch, "available_threads", lambda: 8)
+    shares = {1: 8, 2: 4, 3: 2, 9: 1}
+    specs = {count: SPEC.replace(threads=None, processes=count) for count in shares}
+    assert {count: resolve(spec).config.threads for count, spec in specs.items()} == shares
 
 
 def test_a_method_in_a_file_keeps_its_full_path(tmp_path):
