@@ -166,6 +166,8 @@ def test_a_disk_that_fails_for_a_moment_takes_no_lease(tmp_path, monkeypatch):
 def test_who_was_killed_while_it_put_a_lease_away_stops_nobody(tmp_path, monkeypatch):
     of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
     (tmp_path / TAKING).touch()
+    of_late = time.time() - lease.TIMEOUT_S / 2
+    os.utime(tmp_path / TAKING, (of_late, of_late))
     waits = iter(range(3))
     monkeypatch.setattr(lease.time, "sleep", lambda seconds: next(waits))
     with pytest.raises(StopIteration):  # it may still be at it

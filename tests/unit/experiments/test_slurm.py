@@ -108,7 +108,8 @@ def test_a_job_has_memory_for_all_its_processes(launcher, tmp_path):
     launcher.open(tmp_path)
     launcher.submit([Cell("a", 1), Cell("b", 6, processes=3)])
     assert (Executor.asked["cpus_per_task"], Executor.asked["mem_gb"]) == (6, 12.0)
-    launcher.submit([Cell("c", 6, processes=3, memory=20 * 2**30)])
+    small = Cell("d", 1, memory=2**30)
+    launcher.submit([small, Cell("c", 6, processes=3, memory=20 * 2**30)])
     assert Executor.asked["mem_gb"] == pytest.approx(26.0)
 
 
