@@ -352,6 +352,7 @@ def test_rules_of_trials_are_all_but_name_budget_scores_and_seeds():
         ({"seeds": 5}, "'seeds' must be a list, got 5"),
         ({"trials": "many"}, "'trials' must be an integer, got 'many'"),
         ({"trails": 8}, "a tuning has no 'trails'; did you mean 'trials'"),
+        ({"device": "cuda:99"}, "the device 'cuda:99' cannot be used here"),
     ],
 )
 def test_what_makes_no_sense_leaves_no_folder(tiny_set, changes, why):
@@ -432,7 +433,8 @@ def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
     assert ablation.config.method_config["embedding_dropout"] == 0.0
     changed = resolve(spec.replace(settings={"ppo.lr": 1e-3}))
     assert "the protocol's ppo.lr was changed" in changed.config.unofficial_reasons
-    assert Tuning(method="metamorph", bodies="tiny").first["ppo.target_kl"] == 0.2  # not the tuned
+    first = Tuning(method="metamorph", bodies="tiny").first  # not the tuned
+    assert (first["ppo.target_kl"], first["model.embedding_dropout"]) == (0.2, 0.1)
 
 
 def test_a_tuned_method_follows_the_protocol_with_its_values_before_tuning_too(
