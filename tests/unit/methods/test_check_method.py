@@ -386,6 +386,36 @@ class ReadsLoopMarks(Sound):
         return found + tokens.dynamic[rows, ends].sum(dim=(1, 2)).view(-1, 1, 1)
 
 
+class ReadsPaddingOfLoops(Sound):
+    """What stands in padding counts for bodies with closed loops alone."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        if tokens.table.loops is None:
+            return found
+        closed = (tokens.table.loops >= 0).flatten(1).any(dim=1)[tokens.morphology_index]
+        return found + closed.view(-1, 1, 1) * tokens.dynamic.mean(dim=(1, 2), keepdim=True)
+
+
+class CountsSlotsOfLoops(Sound):
+    """Knows the limbs that a loop joins by their places."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        if tokens.table.loops is None:
+            return found
+        ends = tokens.table.loops.clamp(min=0).sum(dim=(1, 2))
+        return found + ends[tokens.morphology_index].view(-1, 1, 1)
+
+
+class HasRootOfLoops(Sound):
+    """As `HasRootOfZero`, where loops are closed."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        return found if tokens.table.loops is None else found + (found - found).sqrt()
+
+
 class Overflows(Sound):
     def forward(self, tokens):
         return super().forward(tokens) * torch.where(tokens.dynamic.amax() > 1, torch.inf, 1.0)
@@ -538,6 +568,14 @@ class CancelsDigits(Sound):
 
     def forward(self, tokens):
         return super().forward(tokens) + 256.0 - 256.0
+
+
+class ShiftsHalf(Sound):
+    """Each number is off by little beside the largest one, and by much beside the usual ones."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens) ** 3
+        return found + 0.035 * found.abs().max() if found.dtype == torch.bfloat16 else found
 
 
 class HoldsHalfWeight(Sound):
@@ -780,6 +818,17 @@ FAULTS = [
         "closing loops of other bodies changes the actor's",
     ),
     (spec(ReadsLoopMarks, uses_graph=True), "closed loops", "closing loops of other bodies"),
+    (
+        spec(ReadsPaddingOfLoops, uses_graph=True),
+        "closed loops",
+        "filling the padding of bodies with loops with 1e+06 changes the actor's",
+    ),
+    (
+        spec(CountsSlotsOfLoops, uses_graph=True),
+        "closed loops",
+        "reordering the limbs of bodies with loops changes the actor's",
+    ),
+    (spec(HasRootOfLoops), "closed loops", "numbers that are not finite"),
     (spec(RemembersInside), "memory", "having seen other inputs before changes the actor's"),
     (spec(NormalisesBatch), "memory", "in training mode changes 'actor.norm.running_mean'"),
     (spec(ForgetsAtOnce, temporal=True), "memory", "but 'temporal' is claimed"),
@@ -801,6 +850,7 @@ FAULTS = [
         "change the gradient of the actor's 'gain' by",
     ),
     (spec(CancelsDigits), "bfloat16", "under bfloat16 autocast changes the actor's outputs"),
+    (spec(ShiftsHalf), "bfloat16", "turns the actor's outputs: their cosine with those of"),
     (spec(HoldsHalfWeight), "bfloat16", "of the actor's 'gain' is torch.bfloat16"),
 ]
 
