@@ -481,6 +481,7 @@ def test_a_weld_that_closes_a_loop_turns_about_fixed_axes(read):
     [
         (robots.looped_urdf("prismatic"), "closes a loop by the 'prismatic' joint"),
         (robots.looped_urdf(closing="0 -0.1 0.2"), "open by 0.3 m in the start pose"),
+        (robots.looped_urdf(closing="0 -0.37 0.2"), "open by 0.03 m in the start pose"),
         (robots.looped_urdf().replace("</robot>", BACK), "has no base"),
         (robots.FOUR_BAR.replace("<freejoint/>", "").replace("</body>\n  </worldbody>",
          '</body><body name="u"><joint/><geom size="1"/></body></worldbody>').replace(
