@@ -21,6 +21,8 @@ def test_the_bare_loop_moves_the_bodies_of_the_environment(name):
     env.reset()  # on other terrain than the twin would draw itself
     bare, block = simulation.BareTwin(env.core), actions[: simulation.BLOCK]
     bare.prepare(block)
+    for row, places in enumerate(bare._places):  # all motors of the body, and nothing beyond
+        assert places[places >= 0].tolist() == list(range(simulator.model(row).nu))
     for action in block:
         *_, terminated, _, _ = env.step(action)
         assert not terminated.any()  # a reset would end the comparison
