@@ -11,6 +11,7 @@ from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.events import Progress
 from gmc_bench.methods import METHODS
+from gmc_bench.policies.torch_state import drawing_apart
 from gmc_bench.profiling import (
     MEASURES,
     Setting,
@@ -20,6 +21,8 @@ from gmc_bench.profiling import (
     training,
     usual_methods,
 )
+from gmc_bench.profiling.timing import Timing
+from gmc_bench.profiling.workload import make_policy
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
@@ -123,10 +126,24 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_w
             assert cell["peak_mib"] > 0
         assert found["scaling"]["tokens"] == [4, 8]
         assert math.isfinite(found["scaling"]["slope"])
+    own, separate = METHODS.get("mlp"), figures["methods"]["mlp"]  # with weights for each body
+    with drawing_apart():
+        alone = make_policy(own, setting.preset(own), 5, bodies=1).actor
+    assert separate["parameters"] == sum(part.numel() for part in alone.parameters())
     titles = [table.title for table in report.tables if len(table.rows) == 3]
     assert [title.split(";")[0] for title in titles[:3]] == ["3 tokens", "4 tokens", "5 tokens"]
     assert len(titles) == 4
     assert [event.done for event in told] == [0, 1, 2, 3]
+
+
+def test_the_ratio_to_the_plain_network_is_that_of_speeds(monkeypatch):
+    turns = {"ours": Timing([0.004] * 3, [7.0] * 3), "mlp": Timing([0.001] * 3, [1.0] * 3)}
+    monkeypatch.setattr(policy, "take_turns", lambda sides, seconds: turns)
+    model = make_policy(METHODS.get("recmorph"), "lite", 4, bodies=7)
+    plain = policy.per_token_mlp(model.spec.num_features, model.spec.actions_per_token, 5_000)
+    cell = policy.measure_cell(model, plain, 7, seconds=1.0)
+    figures = (cell["latency_ms"], cell["samples_per_s"], cell["ratio_to_mlp"])
+    assert figures == pytest.approx((4.0, 1750.0, 0.25))
 
 
 def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
@@ -158,6 +175,21 @@ def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
     ratios = [a / b for a, b in zip(swat["reference_seconds"], swat["seconds"], strict=True)]
     assert table.rows[2][3] == f"{median(ratios):.2f}"
     assert [event.done for event in told] == [0, 1, 2]
+
+
+def test_all_updates_are_timed_whatever_was_learned(setting, monkeypatch):
+    made = []
+
+    def stop(setting, method, protocol):
+        made.append(protocol)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(methods, "trainer_of", stop)
+    chosen = tuple(map(METHODS.get, ("recmorph", "swat")))
+    stopping = replace(setting.protocol, ppo=replace(setting.protocol.ppo, target_kl=0.01))
+    with pytest.raises(KeyboardInterrupt):
+        MEASURES["methods"](replace(setting, methods=chosen, protocol=stopping))
+    assert [protocol.ppo.target_kl for protocol in made] == [None]
 
 
 def test_presets_of_a_method_are_timed_in_turns_with_the_first(setting, monkeypatch):
