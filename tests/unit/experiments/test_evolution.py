@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from gmc_bench.bodies.sets import load_morphologies
@@ -18,7 +20,7 @@ from gmc_bench.experiments.evolution import (
     evolve_set,
 )
 from gmc_bench.experiments.lease import FolderInUseError
-from gmc_bench.generation.evolution import Evolution
+from gmc_bench.generation.evolution import Evolution, Generation
 
 TINY = Evolution(
     seed=2, population=4, survivors=2, kin=1, generations=2, env_steps=2048, num_envs=16
@@ -88,6 +90,47 @@ def test_every_generation_draws_noise_of_its_own(monkeypatch):
         evolution._trainer(settings, (biped(), chain(3)), number, 1)
     assert seeds[0] == seeds[1]
     assert len(set(seeds)) == 3
+
+
+def test_a_generation_goes_on_with_what_the_one_before_has_learned():
+    before, after = (evolution._trainer(TINY, (biped(), chain(3)), number, 1) for number in (1, 2))
+    before.iterate()
+    last = Generation(number=1, lineages=((0,), (1,)), returns=(0.0, 0.0), births=2)
+    evolution._go_on(after, evolution._state(before, last))
+    learned, taken = before.policy.tensors(), after.policy.tensors()
+    assert learned.keys() == taken.keys()
+    for name, values in learned.items():
+        np.testing.assert_array_equal(taken[name], values)
+    rewards, others = (trainer.sharing.rewards.moments for trainer in (before, after))
+    assert (rewards.mean, rewards.variance) == (others.mean, others.variance)
+    epochs = [trainer.algorithm.get_state()["last_epoch"] for trainer in (before, after)]
+    assert epochs == [1, 0]  # its rates begin anew
+
+
+def test_bodies_that_finished_no_episode_are_the_least_fit(data, monkeypatch):
+    tracker = SimpleNamespace(body_returns=np.array([-1.0, np.nan, -9.0, 3.0]))
+    trainer = SimpleNamespace(tracker=tracker, env_steps_planned=0, train=lambda tell: None)
+    monkeypatch.setattr(evolution, "breed", lambda *_: ({(k,): named(k) for k in range(4)}, 4))
+    monkeypatch.setattr(evolution, "_trainer", lambda *_: trainer)
+    monkeypatch.setattr(evolution, "_state", lambda *_: {})
+    monkeypatch.setattr(evolution, "write_checkpoint", lambda *_: None)
+    assert evolve(replace(TINY, generations=1)).ranked == ((3,), (0,), (2,), (1,))
+
+
+def test_test_bodies_are_as_fit_as_train_bodies(data, monkeypatch):
+    """They take turns from the best one on, in the ratio of their numbers."""
+    lineages, returns = tuple((k,) for k in range(6)), (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
+    last = Generation(number=2, lineages=lineages, returns=returns, births=6)
+    monkeypatch.setattr(evolution, "evolve", lambda settings: last)
+    monkeypatch.setattr(evolution, "grow_lineage", lambda seed, lineage: named(lineage[0]))
+    found = evolve_set("walkers", replace(TINY, population=6), 4, 2).bodies
+    names = {split: [body.name for body in found.split(split)] for split in ("train", "test")}
+    assert names == {"train": ["0", "1", "3", "4"], "test": ["2", "5"]}
+
+
+def named(number):
+    """Return a body that is no other's copy."""
+    return replace(chain(3 + number), name=str(number))
 
 
 def test_two_evolutions_with_the_same_settings_are_kept_apart(data, monkeypatch):
