@@ -94,6 +94,7 @@ def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
     assert code == 0
     assert "unseen limb" in out
     assert found["silent_limbs"]["test"]["biped"] in out
+    assert "\ntest, deterministic, unseen bodies" in out  # the summary is of all bodies
 
 
 def test_bodies_that_do_not_fit_are_refused_in_a_sentence(run, gmc, tiny_set):
