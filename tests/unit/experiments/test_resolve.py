@@ -10,9 +10,9 @@ from gmc_bench.experiments import resolve as resolving
 from gmc_bench.experiments.method import full_name
 from gmc_bench.experiments.resolve import gpu_name, resolve, resolve_all
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.tasks import TASKS
 from gmc_bench.sim import batch
 from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS
 
 SPEC = ExperimentSpec(
     method="recmorph", suite="unimal", task="ft", protocol="smoke", bodies="tiny", threads=1
