@@ -199,7 +199,7 @@ class Request:
             GmcBenchError: the suite has no such task or protocol, or a variant does not fit the
                 method.
         """
-        _require_undecided(base)
+        _require_undecided(base, self.arms)
         suite = SUITES.load(base.suite)
         protocol = suite.protocol(base.protocol)
         full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
@@ -299,10 +299,11 @@ def _fraction(text: str) -> Fraction:
     return found
 
 
-def _require_undecided(base: ExperimentSpec) -> None:
+def _require_undecided(base: ExperimentSpec, arms: Sequence[Arm]) -> None:
     """Raise if runs would differ in more than their variants, or the study would be undone."""
+    varied = {*_VARIED, *(name for arm in arms for name in arm.settings)}
     decided = [name for name in ("seed", "preset") if getattr(base, name) is not None]
-    decided += [name for name in base.settings if name in _VARIED or name.startswith("model.")]
+    decided += [name for name in base.settings if name in varied or name.startswith("model.")]
     for name in decided:
         raise ConfigError(
             f"a study decides '--{name}' itself, so that its variants differ in nothing else; "

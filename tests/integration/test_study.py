@@ -264,6 +264,10 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(
         (("components", "--method", "swat"), "is about recmorph, got --method 'swat'"),
         (("ordering", "--seed", "3"), "a study decides '--seed' itself"),
         (("ordering", "--model.width", "3"), "a study decides '--model.width' itself"),
+        (
+            ("bodies", "--counts", "2", "--evaluation.modes", "stochastic"),
+            "a study decides '--evaluation.modes' itself",
+        ),
         (("ordering", "--ppo.lrr", "3"), "unknown option '--ppo.lrr'"),
         (("ordering", "--body", "x"), "--body is for the study 'gait'"),
         (("ordering", "--task", "hill"), "has no task 'hill'"),
