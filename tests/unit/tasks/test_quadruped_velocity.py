@@ -1,6 +1,7 @@
 """The description of velocity tracking: what it holds, refuses, and how it is measured."""
 
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,6 +91,7 @@ def test_what_is_drawn_has_these_ranges():
             np.testing.assert_allclose(found, np.full(shape, end), err_msg=name)
     timed = {event.name: event.every for event in TASK.events if event.every}
     assert timed == {"push": (10.0, 15.0)}  # s
+    assert TASK.scene.rough == RoughGround(share=0.25, height=0.035)  # of the length of a leg
     assert to_dict(TASK.sensor_noise) == {
         "base_linear_velocity": 0.1,
         "base_angular_velocity": 0.2,
@@ -97,6 +99,20 @@ def test_what_is_drawn_has_these_ranges():
         "joint_angle": 0.01,
         "joint_velocity": 1.5,
     }
+
+
+@pytest.mark.parametrize(("asked", "paid"), [(0.09, (0.0, 0.0, 0.0)), (0.11, (0.05, 1.0, 0.07))])
+def test_who_is_hardly_asked_to_move_is_not_paid_for_it(asked, paid):
+    """All four feet come down after 0.75 s."""
+    motion = SimpleNamespace(
+        level_velocity=np.array([[0.05, 0.0]]),
+        base_angular_velocity=np.array([[0.0, 0.0, 0.07]]),
+        touching=np.ones((1, 4), bool),
+        air_time=np.full((1, 4), 0.75),
+    )
+    step = SimpleNamespace(command=np.array([[asked, 0.0, asked]]), motion=motion)
+    terms = (rewards.progress, rewards.long_steps, rewards.turning)
+    assert [term(step)[0] for term in terms] == pytest.approx(paid)
 
 
 def test_the_cut_off_is_a_term_of_its_own():
