@@ -14,7 +14,6 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.tokens.spec import TokenSpec
 from tests.support.toy import TOY, ToyConfig
 
 BODIES = (chain(3), star(4), biped())
@@ -69,18 +68,18 @@ class Trained:
 def make_trained():
     """Build a policy with random weights and plausible statistics."""
 
-    def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6, method=TOY):
+    def make(*, seed=0, width=8, horizon=30, bodies=BODIES, max_limbs=6, method=TOY, task=TASK):
         torch.manual_seed(seed)
-        spec = TokenSpec(max_limbs=max_limbs, joints_per_limb=2)
+        spec = task.token_spec(max_limbs, 2)
         model = ActorCritic(method, ToyConfig(width=width), spec)
-        core = EnvironmentCore(TASK, bodies, 8, token_spec=spec, num_threads=1)
+        core = EnvironmentCore(task, bodies, 8, token_spec=spec, num_threads=1)
         core.reset(np.arange(8), np.arange(8) % 3)
         normalizer = TokenNormalizer(core.table)
         for _ in range(5):
             noise = np.random.default_rng(seed).normal(size=(8, max_limbs, 2))
             core.step(noise.astype(np.float32))
             normalizer.update(core.dynamic, core.table.limb_padding_mask[core.morphology_index])
-        return Trained(Policy(model, normalizer), replace(TASK, horizon=horizon), bodies)
+        return Trained(Policy(model, normalizer), replace(task, horizon=horizon), bodies)
 
     return make
 

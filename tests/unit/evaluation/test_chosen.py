@@ -7,6 +7,7 @@ from gmc_bench.evaluation import chosen, evaluate
 from gmc_bench.evaluation.chosen import plan_of, play_chosen
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.policies.bound import BoundPolicy
+from gmc_bench.tasks.unimal_obstacles import TASK as OBSTACLES
 
 
 class Totals(Observer):
@@ -65,6 +66,15 @@ def test_chosen_episodes_show_as_little_as_the_whole_evaluation(make_trained):
     play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
     for number, total in seen.totals.items():
         assert total == whole[number] != plain[number]
+
+
+def test_chosen_episodes_see_the_ground_that_they_are_on(make_trained):
+    trained = make_trained(horizon=20, task=OBSTACLES)
+    scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
+    whole = [item.episode_return for items in scoring.run(trained.policy) for item in items]
+    seen = Totals()
+    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
+    assert seen.totals == {number: whole[number] for number in (1, 3, 7)}
 
 
 def test_episodes_that_end_together_are_all_counted(make_trained):
