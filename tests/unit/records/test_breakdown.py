@@ -1,5 +1,5 @@
 from gmc_bench.records.breakdown import by_limbs, by_loops, direction_means, friction_means
-from gmc_bench.records.kinship import by_run, geometry_clusters
+from gmc_bench.records.kinship import by_run, geometry, geometry_clusters, limb_tree
 from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.summary import summarize
 from tests.support.records import make_friction, make_returns
@@ -68,6 +68,25 @@ def test_bodies_of_unknown_geometry_are_each_alone():
     clusters = geometry_clusters([first, same[0], third, same[1]])
     assert clusters[1] == clusters[3]
     assert len(set(clusters.tolist())) == 3
+
+
+def test_the_kin_of_published_bodies_is_known_where_a_record_does_not_state_it():
+    (other,) = _named("a")
+    digest = "026fb39dc4ded5c6e2502518abeffb363a7add6bfa2f9a8cda50d452590c455d"
+    item = other.model_copy(update={"body_digest": digest})
+    assert (limb_tree(item), geometry(item)) == ("ab78d2347007327a", "c918c5eb3591ee20")
+    stated = item.model_copy(update={"tree": "1" * 16, "geometry": "2" * 16})
+    assert (limb_tree(stated), geometry(stated)) == ("1" * 16, "2" * 16)
+    assert limb_tree(other) is geometry(other) is None
+
+
+def test_a_mean_over_robots_needs_a_number_of_each():
+    """The second robot has no fall rate."""
+    results = [FrictionResult.model_validate(item) for item in make_friction(robots=2)]
+    assert friction_means(results)["low"] == {
+        "Velocity RMSE (m/s)": 1.5, "Progress (m)": 3.0, "Tilt RMS (degrees)": 3.0,
+        "Fall rate (%)": None,
+    }  # fmt: skip
 
 
 def test_other_directions_are_no_part_of_the_frictions():

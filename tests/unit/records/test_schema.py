@@ -219,6 +219,12 @@ def test_core_seconds_are_of_the_threads_of_all_processes(
     assert record.core_seconds == cores * record.wall_clock_s.total == cores * 10.0
 
 
+def test_as_many_further_seeds_may_be_official_as_the_protocol_asks_for() -> None:
+    assert make_record(protocol_seeds=[0, 1], seed=3).official
+    with pytest.raises(ValidationError, match="seed 4, which is not one of protocol_seeds"):
+        make_record(protocol_seeds=[0, 1], seed=4)
+
+
 def test_every_field_is_described() -> None:
     models = [RunRecord] + [
         found
