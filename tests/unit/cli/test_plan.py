@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.experiments import resolve as plan
 from gmc_bench.methods import MethodSpec
 from gmc_bench.suites.method_rules import protocol_digest, token_spec, with_method_training
@@ -254,6 +255,8 @@ def test_an_unknown_preset_is_refused(gmc):
 def test_train_and_test_share_a_token_layout(tiny_set):
     spec = token_spec(SUITE, tiny_set, TASK)
     assert (spec.max_limbs, spec.joints_per_limb) == (12, 2)
+    larger = replace(tiny_set, splits={"train": (chain(3),), "test": (chain(14),)})
+    assert token_spec(SUITE, larger, TASK).max_limbs == 14
 
 
 def test_changes_are_found_at_any_depth():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from gmc_bench.core.errors import PluginError
-from gmc_bench.core.registry import Registry
+from gmc_bench.core.registry import Registry, load_target
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.spec import require_description, require_training
 from gmc_bench.methods.tuning import (
@@ -170,6 +170,11 @@ def test_trials_are_read_from_beside_the_method(tmp_path, changes):
     expected = write_trials(tmp_path, **changes)
     assert read_trials("fake", "tuning.json", tmp_path) == expected
     assert read_trials("fake", "") == {}
+    (tmp_path / "mine.py").write_text(
+        "from gmc_bench.methods import MethodSpec\n"
+        "SPEC = MethodSpec(id='fake', config='x:y', builder='x:y', tuning='tuning.json')\n"
+    )
+    assert load_target(f"{tmp_path / 'mine.py'}:SPEC").trials() == expected
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """What the quadruped suite measures; the digest of a suite leaves defaults out."""
 
+from dataclasses import replace
+
 import pytest
 
 from gmc_bench.suites import SUITES
+from gmc_bench.tasks.quadruped_velocity import TASK
 
 PAIRS = {"low": (0.3, 0.2), "nominal": (0.8, 0.6), "high": (1.2, 1.0)}
 DIRECTIONS = {
@@ -29,3 +32,11 @@ def test_frictions_commands_and_times_are_those_of_the_suites_page(protocol, siz
     assert (found.rule, found.heading, found.noise) == ("two-state", "held", False)
     assert {name: (pair.static, pair.dynamic) for name, pair in found.pairs.items()} == PAIRS
     assert (found.direction_pair, found.directions) == ("nominal", DIRECTIONS)
+
+
+def test_every_robot_runs_in_every_condition():
+    """For 2 s at 50 Hz in 2 environments: 3 frictions straight ahead, 5 directions on one."""
+    found = SUITES.get("quadruped-friction").measurements["smoke"]
+    assert found.control_steps(TASK, 4) == 100 * 2 * 4 * (3 + 5)
+    elsewhere = replace(found, pairs={"low": found.pairs["low"]})
+    assert elsewhere.control_steps(TASK, 4) == 100 * 2 * 4
