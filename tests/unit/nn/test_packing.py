@@ -74,6 +74,12 @@ def test_chunks_of_a_hand_made_batch(monkeypatch):
     assert first.layout.steps == (slice(0, 3), slice(3, 5))
 
 
+def test_mirror_images_of_a_padded_batch_leave_padding_where_it_is():
+    """Rows 0, 2 and 4 are of the first body, of which the last one is padding."""
+    packing = packing_module.make_padded_packing(torch.tensor([2, 3]), max_limbs=3)
+    assert packing.mirrored.tolist() == [2, 5, 0, 3, 4, 1]
+
+
 def test_padded_layouts_of_equal_shapes_are_one_for_good():
     """A captured graph reads their tensors in place, whatever batches come later."""
     lengths = torch.tensor([2, 3])

@@ -53,6 +53,20 @@ def test_other_features_are_shown_with_what_is_known_of_their_bodies():
     assert torch.equal(later.packed_features, fresh.packed_features)
 
 
+def test_what_was_worked_out_is_that_of_the_function_and_its_arguments():
+    tokens, calls = numbered_tokens(), []
+
+    def limbs_times(batch, factor):
+        calls.append(factor)
+        return factor * batch.num_limbs
+
+    for factor in (2, 3, 2):
+        found = tokens.once(limbs_times, factor)
+        assert found.tolist() == [4 * factor, 2 * factor, 4 * factor]
+    assert calls == [2, 3]
+    assert tokens.once(len) == 3
+
+
 def test_features_have_the_type_of_what_varies():
     tokens = random_tokens(np.random.default_rng(1), SPEC, (2, 4, 3), batch_size=4)
     double = TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic.double())
