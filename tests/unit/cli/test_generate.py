@@ -133,6 +133,25 @@ def test_several_sets_are_described_in_one_table(capsys):
     assert measured == [4, 4, 3, 4]
 
 
+def test_what_is_measured_of_a_set_is_what_was_asked_for(capsys, monkeypatch):
+    asked = []
+
+    def measure(bodies, on_body, **options):
+        asked.append((bodies.id, options))
+        return {}
+
+    monkeypatch.setattr("gmc_bench.generation.measures.measure_set", measure)
+    name = "gmc-unimal-mini-v1"
+    for argv in (("--behaviour",), ("--behaviour", "--limit", "2"), (f"{name}:3",)):
+        assert main(["morphologies", "describe", name, *argv, "--json"]) == 0
+    assert asked == [
+        (name, {"behaviour": True, "limit": None}),
+        (name, {"behaviour": True, "limit": 2}),
+        (name, {"behaviour": False, "limit": None}),
+        ("gmc-unimal-mini-v1.first3", {"behaviour": False, "limit": None}),
+    ]
+
+
 def _documented(name):
     lines = (Path(__file__).parents[3] / "docs" / "bodies.md").read_text().splitlines()
     start = f"gmc-bench morphologies generate {name} "

@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import pytest
@@ -29,6 +30,24 @@ def test_a_file_is_kept_under_its_own_name_or_another(capsys):
     assert imported_sets() == ["hopper", "one", "two"]
     digests = {load_set(name).split("test")[0].digest for name in imported_sets()}
     assert len(digests) == 1
+
+
+def test_options_reach_the_import(capsys, monkeypatch):
+    asked = []
+
+    def note(path, *names, **options):
+        asked.append((path, names, options))
+        return SimpleNamespace(text="kept")
+
+    monkeypatch.setattr("gmc_bench.bodies.robot_import.import_bodies", note)
+    options = ("--keyframe", "sit", "--seconds", "2.5", "--root", "above")
+    assert main(["morphologies", "import", "mine", "robot.urdf", *options]) == 0
+    assert main(["morphologies", "import", "robot.urdf"]) == 0
+    assert capsys.readouterr().out == "kept\n" * 2
+    assert asked == [
+        ("robot.urdf", ("mine",), {"keyframe": "sit", "seconds": 2.5, "root": "above"}),
+        ("robot.urdf", (), {"keyframe": None, "seconds": None, "root": None}),
+    ]
 
 
 def test_a_folder_is_one_set(capsys, tmp_path):

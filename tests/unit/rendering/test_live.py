@@ -6,12 +6,14 @@ import socket
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.rendering.web import server as module
 from gmc_bench.rendering.web.live import Contestant, LiveSimulation
 from gmc_bench.rendering.web.server import MAX_VIEWERS, LiveServer
@@ -36,6 +38,20 @@ def run(simulation, steps):
     for _ in range(steps):
         simulation.step()
     return simulation.frame()
+
+
+def test_policies_are_those_of_the_runs(subject, monkeypatch):
+    def experiment(path):
+        one = contestant(subject, path.name)
+        config = SimpleNamespace(untrained=path.name == "first" or None)
+        return SimpleNamespace(session=one.session, policy=one.policy, config=config)
+
+    monkeypatch.setattr(Experiment, "open", experiment)
+    simulation = LiveSimulation.of_runs([Path("trained"), Path("first")], body="biped")
+    assert simulation.scene["title"] == "biped"
+    assert simulation.scene["facts"].startswith("trained, ")
+    simulation.change({"policy": 1})
+    assert simulation.scene["facts"].startswith("first untrained, ")
 
 
 def test_steps_are_those_of_the_simulator_and_episodes_follow_each_other(simulation):
