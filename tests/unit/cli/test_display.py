@@ -12,7 +12,7 @@ from gmc_bench.cli import listing
 from gmc_bench.cli.display import Display, SweepDisplay
 from gmc_bench.cli.output import say
 from gmc_bench.experiments.cell_state import CellState, SweepOverview
-from gmc_bench.experiments.events import FolderOpened, Progress, Remark, SweepMoved
+from gmc_bench.experiments.events import FolderOpened, Progress, Remark, SweepMoved, TrainingStarted
 from gmc_bench.experiments.tuning import Tuning
 from gmc_bench.studies.scaling_study import ScalingRequest, run
 
@@ -42,6 +42,25 @@ def test_what_has_no_folder_yet_cannot_go_on(capsys):
     stop(Display(TUNE))
     stop(Display())
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_is_over_when_all_is_done(capsys):
+    """What follows has a bar of its own, also of the same name."""
+    with Display() as display:
+        for done, total in ((1, 2), (2, 2), (1, 4)):
+            display(Progress("score", done, total, "episode"))
+    shown = capsys.readouterr().err
+    assert "2/2" in shown
+    assert "1/4" in shown
+
+
+def test_a_bar_goes_on_where_training_was_stopped(capsys):
+    """Else the steps that were done before would count as done in no time."""
+    with Display() as display:
+        display(TrainingStarted(1000, 2000))
+    shown = capsys.readouterr().err
+    assert shown.startswith("Continuing at 1,000 of 2,000 env steps.\n")
+    assert "1.00k/2.00k" in shown
 
 
 def test_a_search_tells_of_its_folder_when_it_can_go_on(tmp_path):

@@ -13,8 +13,9 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.session import open_session, untrained_policy
 from gmc_bench.leaderboard.board import read_board
+from gmc_bench.leaderboard.rerun import WeightsMissingError, find_weights
 from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
-from gmc_bench.leaderboard.submission import POLICY
+from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.methods import METHODS
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation, seal
@@ -290,6 +291,18 @@ def test_weights_that_are_not_there(refused, run_dir, tiny_set):
     assert "no policy.safetensors with the weights" in refused("verify", run_dir)
 
 
+def test_weights_are_found_once_they_are_there(run_dir):
+    """The digest of a file is remembered only as long as the file is the same."""
+    stored = open_run(run_dir)
+    path = run_dir / POLICY
+    content = path.read_bytes()
+    path.write_text("weights of another run")
+    with pytest.raises(WeightsMissingError):
+        find_weights(stored, None, [run_dir.parent])
+    path.write_bytes(content)
+    assert find_weights(stored, None, [run_dir.parent]).read() == content
+
+
 def test_weights_that_are_no_weights(refused, run_dir):
     # The digest fits, the content is a text.
     assert "policy.safetensors" in refused("verify", run_dir)
@@ -333,6 +346,7 @@ def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, 
     assert "has a later version here" in replaced
     assert sampled == "skipped  1 of 3 records: they are not in the sample"
     assert last.startswith("not verified  results/")
+    assert "sample" not in gmc("leaderboard", "verify", "--all", "--sample", "2")[1]
 
 
 STATED: list[tuple[dict[str, Any], str]] = [
@@ -508,6 +522,14 @@ def test_a_password_needs_a_terminal(gmc, tmp_path, monkeypatch):
     code, out, err = gmc("leaderboard", "sign", "--new-key", "--key", tmp_path / "key")
     assert (code, out) == (2, "")
     assert err == "gmc-bench: a password is asked for, but there is no terminal; use one\n"
+    assert not (tmp_path / "key").exists()
+
+
+def test_a_new_password_is_typed_twice(refused, tmp_path, monkeypatch):
+    typed = iter(["one", "two"])
+    monkeypatch.setattr("gmc_bench.leaderboard.signing.getpass", lambda prompt: next(typed))
+    sentence = refused("sign", "--new-key", "--key", tmp_path / "key")
+    assert "the two passwords differ; nothing was written" in sentence
     assert not (tmp_path / "key").exists()
 
 
