@@ -36,7 +36,8 @@ def test_estimate_shows_its_interval() -> None:
 
 def test_spread_of_one_seed_has_no_deviation() -> None:
     assert numbers.spread(Spread(2.0, None), 1).detail == ""
-    assert numbers.spread(Spread(2.0, 0.25), 2).detail == "± 0.25"
+    found = numbers.spread(Spread(2.123456, 0.25), 2)
+    assert (found.text, found.detail, found.sort) == ("2.12", "± 0.25", "2.123456")
 
 
 def test_digits_suit_the_largest_number() -> None:

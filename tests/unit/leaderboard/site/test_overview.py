@@ -1,13 +1,14 @@
 """Titles, drawings, charts and equations on pages."""
 
 import dataclasses
+import math
 import re
 
 import numpy as np
 import pytest
 
 from gmc_bench.bodies.parts import Geom
-from gmc_bench.conformance.morphologies import biped
+from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site.board import challenge
@@ -73,6 +74,34 @@ def test_a_drawing_has_every_shape_where_it_is():
     polygon = next(s for s in draw(dataclasses.replace(body, limbs=limbs)).strokes if not s.width)
     assert len(polygon.points.split()) == 6  # the outline of a box that shows three sides
     assert len(polygon.bright.split()) == 4
+
+
+def _shadows(torso, limb):
+    """Return what two limbs cast straight down, cm; the limb hangs half a metre along x."""
+    first, second = chain(2).limbs
+    limbs = (
+        dataclasses.replace(first, position=(0.0, 0.0, 1.0), **torso),
+        dataclasses.replace(second, position=(0.5, 0.0, 0.0), **limb),
+    )
+    found = draw(dataclasses.replace(chain(2), limbs=limbs)).shadows
+    return [[tuple(map(float, p.split(","))) for p in item.points.split()] for item in found]
+
+
+def test_limbs_turn_with_those_that_they_hang_on():
+    """A quarter turn about z, then one about the new x: what points along y rises."""
+    half = math.sqrt(0.5)
+    capsule = Geom(kind="capsule", radius=0.05, start=(0.0, 0.0, 0.0), end=(0.3, 0.2, 0.0))
+    torso = {"orientation": (half, 0.0, 0.0, half), "geom": capsule}
+    shadows = _shadows(torso, {"orientation": (half, half, 0.0, 0.0), "geom": capsule})
+    assert shadows == [[(0.0, 0.0), (-20.0, 30.0)], [(0.0, 50.0), (0.0, 80.0)]]
+
+
+def test_a_box_is_turned_as_its_limb_says():
+    """By 30 degrees about z: of 20 cm along x, 17.3 cm remain there and 10 are along y."""
+    turn = (math.cos(math.pi / 12), 0.0, 0.0, math.sin(math.pi / 12))
+    box = Geom(kind="box", radius=0.2, half_sizes=(0.2, 0.1, 0.1), orientation=turn)
+    (outline, _) = _shadows({"geom": box}, {})
+    assert sorted(outline) == [(-22.3, -1.3), (-12.3, -18.7), (12.3, 18.7), (22.3, 1.3)]
 
 
 @pytest.mark.parametrize("robot", ROBOTS.values(), ids=ROBOTS)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gmc_bench.conformance.morphologies import star
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.site.board import board_context, challenge, compare_context
@@ -172,6 +173,10 @@ def test_the_page_of_a_body_lists_methods_best_first(
     found = [(row["label"].split()[0], row["metres"], row["level"]) for row in rows]
     assert found == [("mid", "0.62", 8), ("best", "0.24", 3), ("low", "0.04", 0)]
     assert [row["score"] for row in rows] == pytest.approx([31.0, 12.0, 2.0])
+    assert (context["limbs"], context["motors"]) == (body.limbs, None)
+    drawn = BodySet({body.body_digest: star(3)})  # a torso and three limbs of two joints
+    context = body_context(body, set_id, [column], drawn, Media(None), names)
+    assert (context["limbs"], context["motors"]) == (4, 6)
 
 
 def test_the_gallery_of_bodies_has_a_column_for_each_method(
