@@ -48,6 +48,7 @@ def test_outcomes_of_damage_are_told_apart(tmp_path):
     assert outcomes(lambda: 1) == {"without effect"}
     assert outcomes(path.read_bytes) == {"missed"}
     assert outcomes(path.read_bytes, lambda found, whole: True) == {"passed over"}
+    assert outcomes(path.read_bytes, lambda found, whole: whole == b"0" * 40) == {"passed over"}
     assert outcomes(lambda: int(path.read_bytes())) >= {"failed", "missed"}
 
 

@@ -3,6 +3,7 @@ import pytest
 
 from benchmarks import learning
 from gmc_bench.records.store import read_record
+from tests.support.records import make_record
 
 
 def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
@@ -52,6 +53,39 @@ def test_seeds_are_averaged_body_by_body():
     assert pooled.mode == "stochastic"
     np.testing.assert_array_equal(pooled.trained, [3.0, 3.0])
     np.testing.assert_array_equal(pooled.variance, [0.5, 1.5])
+
+
+def test_only_runs_that_differ_in_nothing_but_their_seeds_are_put_together(
+    tmp_path, monkeypatch, capsys
+):
+    runs = {"one": (1, 8), "two": (2, 8), "wide": (3, 16)}
+    records = {
+        tmp_path / name / "record.json": make_record(seed=seed, config={"width": width})
+        for name, (seed, width) in runs.items()
+    }
+
+    def gains(record, _):
+        return [
+            learning.Gain(
+                mode=mode,
+                untrained=np.array([0.0, 1.0]),
+                trained=np.array([gain, gain + 2.0 * record.seed]),
+                variance=np.ones(2),
+            )
+            for mode, gain in (("deterministic", 4.0), ("stochastic", 2.0))
+        ]
+
+    monkeypatch.setattr(learning, "read_record", records.__getitem__)
+    monkeypatch.setattr(learning, "gains", gains)
+    monkeypatch.setattr(learning, "draw", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["learning", *(str(tmp_path / name) for name in runs)])
+    learning.main()
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")][3:7] for line in lines]
+    assert [row[:2] for row in rows[2:]] == [
+        [seed, mode] for seed in ("1", "2", "3", "1, 2") for mode in ("deterministic", "stochastic")
+    ]
+    assert [row[2:] for row in rows[-2:]] == [["0.5", "5.5"], ["0.5", "3.5"]]
 
 
 def test_scatter_of_a_mean():

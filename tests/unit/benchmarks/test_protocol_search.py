@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,21 @@ def test_a_table_has_a_row_per_rules_and_never_averages_different_lengths():
         table_of([])
 
 
+def test_the_rules_that_teach_most_come_first():
+    """What is missing counts 0; the best rules of a method are the measure of its others."""
+    returns = {32: (10.0, None), 64: (20.0, 300.0), 128: (15.0, 600.0)}
+    records = [
+        record(method, returned, num_envs=num_envs)
+        for num_envs, both in returns.items()
+        for method, returned in zip("ab", both, strict=True)
+        if returned is not None
+    ]
+    rows = table_of(records).rows
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("128 x -", "0.88"), ("64 x -", "0.75"), ("32 x -", "0.25"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("main", "options", "why"),
     [
@@ -95,6 +111,37 @@ def test_as_many_steps_as_fit_into_the_time(tmp_path, monkeypatch):
     (tmp_path / "pilots").mkdir()
     (tmp_path / "pilots" / "base_recmorph.json").write_text(json.dumps({"steps_per_second": 100.0}))
     assert search.env_steps("recmorph", "base") == 3000
+
+
+def test_a_search_is_shown_by_what_was_there_before_and_what_is_kept():
+    trials = [
+        {"settings": {"ppo.lr": rate, "model.dropout": 0.1}, "value": value, "core_seconds": 5.0}
+        for rate, value in ((1e-3, 10.0), (2e-3, 20.0), (3e-3, 30.0), (4e-3, 25.0))
+    ]
+    table = tune_all.table({"a": {"trials": trials, "best": 2}})
+    kept = ["rate 0.003, dropout 0.1", "30.0"]
+    assert table.rows == [["a", "rate 0.001, dropout 0.1", "10.0", *kept, "4", "20"]]
+
+
+def test_what_trials_found_is_kept_beside_them(tmp_path, monkeypatch):
+    package = tmp_path / "kept_package"
+    package.mkdir()
+    (package / "__init__.py").write_text('SPEC = dict(\n    id="b",\n    builder=None,\n)\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    method = SimpleNamespace(builder="kept_package.model:build")
+    monkeypatch.setattr(METHODS, "get", lambda name: method)
+    found = {"kept": {"ppo.lr": 0.00123456789, "model.dropout": 0.1}}
+    monkeypatch.setattr(tune_all, "read_result", lambda file: ("k", found))
+    (tmp_path / "tuning.json").write_text("trials")
+    module = tune_all.keep("b", tmp_path / "tuning.json")
+    assert module == package / "__init__.py"
+    assert (package / "b.tuning.json").read_text() == "trials"
+    assert module.read_text() == (
+        'SPEC = dict(\n    id="b",\n'
+        '    tuned={"k": {"ppo.lr": 0.00123456789, "model.dropout": 0.1}},\n'
+        '    tuning="kept_package:b.tuning.json",\n'
+        "    builder=None,\n)\n"
+    )
 
 
 def test_what_methods_keep_is_written_into_their_specifications():

@@ -1,15 +1,26 @@
 """Every script measures and reports; the figures are the machine's."""
 
 import importlib
+import json
 import runpy
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from benchmarks import ant_envpool, gpu_report, run_all, training_throughput
+from benchmarks import (
+    ant_envpool,
+    gpu_report,
+    run_all,
+    soak,
+    sweep_throughput,
+    training_throughput,
+    update_speed,
+)
+from benchmarks.sweep_throughput import Speed
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.experiments import launch
@@ -109,6 +120,51 @@ def test_a_device_is_measured_in_one_call(device):
     for found in report.figures["networks"].values():
         assert all(milliseconds > 0 for milliseconds in found.values())
     assert "step, bfloat16" in report.to_markdown()
+
+
+def test_gradient_steps_are_how_many_times_as_fast_as_before(monkeypatch):
+    times = {"in sequence": 30.0, "float32": 10.0, "bfloat16": 5.0, "plain": 40.0}
+
+    def measured(command, **_):
+        assert command[command.index("--threads") + 1] == "2"
+        return SimpleNamespace(stdout=f"{times[command[command.index('--side') + 1]]}\n")
+
+    monkeypatch.setattr(update_speed, "subprocess", SimpleNamespace(run=measured))
+    report = update_speed.report(["recmorph", "swat"], "lite", 512, 2.0, 2)
+    ours = ["30.0", "10.0", "5.0", "3.00", "6.00"]
+    assert report.tables[0].rows == [["recmorph", *ours, "4.00", "8.00"], ["swat", *ours, "-", "-"]]
+
+
+def test_a_sweep_is_compared_with_as_many_runs_by_hand(monkeypatch):
+    speeds = {
+        "by_hand": {1: [Speed(10.0, 5.0)] * 2, 3: [Speed(100.0, 50.0), Speed(90.0, 60.0)]},
+        "by_sweep": {3: [Speed(120.0, 60.0), Speed(80.0, 75.0)]},
+    }
+    for name, found in speeds.items():
+        taken = {jobs: iter(turns) for jobs, turns in found.items()}
+        monkeypatch.setattr(sweep_throughput, name, lambda _, jobs, *__, t=taken: next(t[jobs]))
+    figures = sweep_throughput.measure(3, 1000, 1, 2).figures
+    assert (figures["ratio_to_by_hand"], figures["ratio_whole"]) == (1.2, 1.25)
+    assert (figures["one alone training"], figures["by hand whole"]) == (10.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("growth", "code"),
+    [({}, 0), ({"memory_mib": 3.0}, 0), ({"memory_mib": 4.0}, 1), ({"open_files": 0.2}, 1)],
+)
+def test_a_soak_fails_if_something_grew(tmp_path, monkeypatch, growth, code):
+    """Of twenty sweeps, those after the first two count."""
+    rows = [
+        {"seconds": 10.0 * k} | {name: 5.0 + k * growth.get(name, 0.0) for name in soak.MEASURED}
+        for k in range(20)
+    ]
+    path = tmp_path / "soak.json"
+    path.write_text(json.dumps({"processes": [rows[:9], rows]}))
+    monkeypatch.setenv(soak.DATA_VARIABLE, "")  # which the script sets
+    monkeypatch.setattr("sys.argv", ["soak", "--seconds", "200", "--out", str(path)])
+    monkeypatch.setattr(soak, "sweep_once", lambda _: pytest.fail("there is no time left"))
+    assert soak.main() == code
+    assert soak.summary([rows])[0][-1] == f"{17.0 * growth.get('memory_mib', 0.0):+.1f}"
 
 
 def test_a_document_names_what_failed(ant):

@@ -4,6 +4,7 @@ import itertools
 import os
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,18 @@ def test_what_came_after_the_last_checkpoint_is_measured_again(tmp_path):
         Log(path, {"seed": 2})
 
 
+FEWER = replace(BODIES, splits={"train": (chain(3),), "test": (star(3),)})
+
+
+@pytest.mark.parametrize("other", [{"seed": 2}, {"protocol": subject.BEFORE}, {"bodies": FEWER}])
+def test_a_curve_of_other_rules_seed_or_bodies_is_not_continued(tmp_path, other):
+    same = {"name": "new", "bodies": BODIES, "protocol": RULES, "seed": 1, "out": tmp_path}
+    subject.open_log(**same).keep(0)
+    assert subject.open_log(**same).points == []
+    with pytest.raises(ConfigError, match="another setting"):
+        subject.open_log(**same | other)
+
+
 def test_training_goes_on_to_the_same_curve(tmp_path):
     def curve(out, *budgets):
         for budget in budgets:
@@ -93,6 +106,20 @@ def test_training_goes_on_to_the_same_curve(tmp_path):
     assert [steps for steps, _ in whole] == [64, 128, 192, 256]
     assert curve("parts", 1e-9, 1e9) == whole
     assert curve("parts", 1e9) == whole  # nothing is left to do
+
+
+def test_the_plain_side_counts_all_its_processes_and_waits_for_all_bodies(monkeypatch):
+    training = SimpleNamespace(
+        envs=SimpleNamespace(processes=[SimpleNamespace(pid=pid) for pid in (7, 8)]),
+        episodes=SimpleNamespace(last={0: 5.0}, mean_return=lambda: 5.0),
+    )
+    monkeypatch.setattr(subject, "PlainTraining", lambda *_, **__: training)
+    monkeypatch.setattr(subject, "seconds_of", {7: 1000.0, 8: 2000.0}.__getitem__)
+    plain = subject.Plain(BODIES, RULES, 1)
+    assert plain.core_seconds() == pytest.approx(3000.0 + time.process_time(), abs=0.5)
+    assert plain.mean_return is None  # of two bodies, one has finished no episode
+    training.episodes.last[1] = 5.0
+    assert plain.mean_return == 5.0
 
 
 def test_processor_time_of_another_process_is_read_as_our_own():
