@@ -62,6 +62,15 @@ def test_degrees_are_the_default_unit(tiny_body):
     assert body.limbs[1].joints[0].range == (-math.pi / 6, math.pi / 3)
 
 
+def test_a_joint_with_a_range_is_limited_unless_the_file_says_otherwise(tiny_body):
+    body = parse_mjcf(tiny_body, "tiny")
+    assert parse_mjcf(tiny_body.replace('limited="true" range', "range"), "tiny") == body
+    text = tiny_body.replace('limited="true" range', 'limited="false" range')
+    loose = [joint for limb in parse_mjcf(text, "tiny").limbs for joint in limb.joints]
+    stated = [joint for limb in body.limbs for joint in limb.joints]
+    assert loose == [replace(joint, limited=False) for joint in stated]
+
+
 def test_springs_rest_at_angles_of_the_files_unit_and_slides_are_in_metres(tiny_body):
     text = tiny_body.replace('axis="0 0 -1"', 'springref="45" axis="0 0 -1"')
     slide = 'type="slide" range="-0.1 0.2" springref="0.05" axis="0 0 1"'
@@ -128,6 +137,8 @@ FREE = '<joint name="root" type="free"/>'
         (FREE, "", "0 joints on its torso"),
         (FREE, FREE + FREE.replace("root", "second"), "2 joints on its torso"),
         ('type="free"', 'type="free" damping="1"', "damping on its free joint"),
+        ('type="free"', 'type="free" stiffness="1"', "stiffness on its free joint"),
+        ('type="free"', 'type="free" armature="1"', "armature on its free joint"),
         ('joint="limby/1"', 'joint="limby/9"', "'limby/9', which does not exist"),
         ('motor name="limby/1"', 'velocity name="limby/1"', "<velocity> actuator"),
         ('joint="limby/1" gear', 'tendon="t" gear', "<motor> actuator; only motors on joints"),
