@@ -1,3 +1,4 @@
+import math
 import re
 import sys
 from dataclasses import replace
@@ -141,6 +142,20 @@ def test_a_robot_of_a_package_is_a_set_of_one_body(tmp_path):
     assert bodies.split("train") == (body,)
     assert (body.num_limbs, [motor.gear for motor in body.actuators]) == (2, [20.0])
     assert (bodies.source, bodies.licence) == ("Drawn for this test.", "MIT")
+
+
+def test_a_robot_of_a_package_has_the_start_pose_and_the_folder_that_are_stated(tmp_path):
+    actuators = CRAWLER.index("<actuator>")
+    (tmp_path / "motors.xml").write_text(f"<mujoco>{CRAWLER[actuators:]}")
+    pose = '<keyframe><key name="bent" qpos="0 0 0.3 1 0 0 0 0.5"/></keyframe>'
+    path = tmp_path / "xml" / "crawler.xml"
+    path.parent.mkdir()
+    path.write_text(f'{CRAWLER[:actuators]}<include file="../motors.xml"/>{pose}</mujoco>')
+    robot = RobotFile(path=path, keyframe="bent", root=tmp_path)
+    with ROBOT_FILES.temporarily("outside-crawler", robot):
+        (body,) = load_morphologies("outside-crawler").split("train")
+    limit = math.radians(40)
+    assert body.limbs[1].joints[0].range == pytest.approx((-limit - 0.5, limit - 0.5))
 
 
 def test_a_robot_that_cannot_be_used_says_why(tmp_path):

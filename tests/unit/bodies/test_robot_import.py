@@ -18,7 +18,8 @@ from gmc_bench.bodies.robot_import import (
     set_id_of,
 )
 from gmc_bench.bodies.robot_report import render_robot
-from gmc_bench.bodies.robot_shapes import merge_inertia, quaternion, rotation
+from gmc_bench.bodies.robot_shapes import build_geoms, merge_inertia, quaternion, rotation
+from gmc_bench.bodies.schema import Inertia
 from gmc_bench.bodies.store import load_set
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.robots import ROBOTS
@@ -309,6 +310,14 @@ def test_a_urdf_quadruped_gets_motors_and_a_free_base(read):
     assert "limbs without shape, shown as balls that touch nothing: fl_hip" in text
     knee = next(j for limb in body.limbs for j in limb.joints if j.name == "fl_knee")
     assert knee.range == pytest.approx((-1.8, 0.0))
+
+
+@pytest.mark.parametrize(("moment", "radius"), [(1e-6, 0.01), (0.0016, 0.02), (1.0, 0.1)])
+def test_a_ball_in_place_of_a_shape_is_neither_tiny_nor_huge(moment, radius):
+    inertia = Inertia(mass=10.0, centre=(0.1, 0.2, 0.3), moments=(moment,) * 3)
+    (ball,) = build_geoms([], np.zeros(3), np.eye(3), inertia, "limb", [])
+    assert (ball.radius, ball.start) == (pytest.approx(radius), inertia.centre)
+    assert ball.volume * ball.density == pytest.approx(10.0)
 
 
 def test_a_quadruped_of_the_package_is_read(read):

@@ -94,6 +94,14 @@ def test_default_is_the_published_set_once_it_is_imported():
     assert load_morphologies().id == "unimals_100"
 
 
+def test_the_default_of_a_suite_is_the_first_of_its_sets_that_is_there():
+    preferred = ("mine", "gmc-loops-v1", MINI)
+    assert resolve_default(preferred)[0] == "gmc-loops-v1"
+    _save("mine")
+    assert resolve_default(preferred)[0] == "mine"
+    assert resolve_default(("yours", "theirs"))[0] == "theirs"
+
+
 @pytest.mark.parametrize("name", [f"{MINI}+gear-v1", "gmc-unimal-mini+gear"])
 def test_variants_of_a_generated_set_load_by_id(name):
     bodies = load_morphologies(name)
