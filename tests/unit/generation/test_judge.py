@@ -194,6 +194,16 @@ def test_the_opening_is_a_median_over_time_and_the_worst_of_all_runs(looped, via
     assert (verdict.median_residual, verdict.high_residual, verdict.fault) == (0.003, 0.014, "")
 
 
+@pytest.mark.parametrize(("steps", "fault"), [(1, ""), (5, "loops")])
+def test_a_loop_may_open_in_one_step_of_a_thousand_but_not_in_five(
+    looped, viable, monkeypatch, steps, fault
+):
+    openings = np.full((1000, 1), 0.001)
+    openings[:steps] = 0.018
+    monkeypatch.setattr(judge_module, "simulate_randomly", lambda *_: openings)
+    assert judge(looped, (0, 0)).fault == fault
+
+
 def test_two_loops_are_judged_by_the_worse(looped, viable, monkeypatch):
     others = [i for i in range(1, looped.num_limbs) if looped.limbs[i].parent > 0]
     second = Loop(first=others[-1], second=0, anchor=(0.0, 0.0, 0.0))

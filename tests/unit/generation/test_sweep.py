@@ -96,6 +96,18 @@ def test_a_bridge_is_looked_at_only_while_its_loop_is_closed():
     assert closed.placed[:4].all()
 
 
+def test_a_bridge_is_in_nobodys_way_while_its_loop_is_torn():
+    sweep = start_sweep().with_limb(_limb(0, (0.3, 0.0, 0.0), (0.0, 0.0, -0.3), (-60, 0)), RNG)
+    sweep = sweep.with_limb(_limb(0, (-0.3, 0.0, 0.0), (0.0, 0.0, -0.3)), RNG)
+    bridge = _limb(1, (-0.1, 0.0, -0.3), (-0.4, 0.0, 0.0), (-60, 60))
+    closed = sweep.with_limb(bridge, RNG, closes=2)
+    # Where the first post carries the tip of the bridge when it turns to the end of its range.
+    below = _limb(0, (0.3, 0.0, -0.65), (0.0, 0.0, -0.1))
+    between = _limb(0, (0.0, 0.0, -0.3), (0.1, 0.0, 0.0))
+    assert closed.with_limb(below, RNG) is not None
+    assert closed.with_limb(between, RNG) is None
+
+
 def test_a_loop_stays_closed_while_a_limb_that_carries_it_moves():
     sweep = start_sweep().with_limb(_limb(0, (0.0, 0.0, -0.2), (0.0, 0.0, -0.2), (-10, 10)), RNG)
     for x in (0.3, -0.3):
