@@ -237,6 +237,16 @@ def test_a_heavier_base_moves_like_a_heavier_robot(compiled):
         assert abs(found[0][2] - found[1][2]).max() > 0.5
 
 
+def test_a_push_adds_to_how_a_robot_moves_already(compiled):
+    simulator = make_simulator([compiled["go1"]], 2, num_threads=1)
+    moving = np.linspace(-0.9, 0.8, 18)
+    place(simulator, qvel=np.stack([moving, moving]))
+    simulator.push(np.array([1]), np.array([[0.5, -0.25]]))
+    np.testing.assert_array_equal(simulator.data(0).qvel, moving)
+    np.testing.assert_allclose(simulator.data(1).qvel[:2], moving[:2] + np.array([0.5, -0.25]))
+    np.testing.assert_array_equal(simulator.data(1).qvel[2:], moving[2:])
+
+
 def test_a_place_does_not_depend_on_who_was_there_before(compiled):
     """Models are reused: what an earlier episode wrote into them must not reach the next one."""
     robots = [compiled["go1"], compiled[ANYMAL_C.name]]

@@ -66,6 +66,15 @@ def test_pitch_and_roll_do_not_turn_a_map(cells):
         np.testing.assert_array_equal(read(cells, (7.25, 0.33), quaternion)[0], straight)
 
 
+def test_a_map_turns_with_the_heading_of_a_torso_that_points_nearly_straight_up(cells):
+    turn, pitch = math.pi / 4, math.radians(-40)  # half angles: to the left, then up
+    cosine, sine = math.cos(turn), math.sin(turn)
+    level, _ = read(cells, (7.25, 0.33), (cosine, 0.0, 0.0, sine))
+    up, along = math.sin(pitch), math.cos(pitch)
+    steep = (cosine * along, -sine * up, cosine * up, sine * along)
+    np.testing.assert_array_equal(read(cells, (7.25, 0.33), steep)[0], level)
+
+
 def test_a_torso_that_points_straight_up_looks_along_x(cells):
     straight, _ = read(cells, (7.25, 0.33))
     upright, _ = read(cells, (7.25, 0.33), (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0))
@@ -161,8 +170,8 @@ def test_a_grid_of_half_metres_ends_at_its_edges(x, y, cell):
 
 
 def test_broken_rows_visit_nothing():
-    visited, new = np.zeros((2, 3, 4), np.uint8), np.full(2, 9.0)
-    torso = np.array([[0.5, 0.5, 1.0], [np.nan, 0.5, 1.0]])
-    visit_cells(torso, np.array([0.0, -2.0]), 1.0, np.array([False, True]), visited, new)
-    assert new.tolist() == [1.0, 0.0]
+    visited, new = np.zeros((3, 3, 4), np.uint8), np.full(3, 9.0)
+    torso = np.array([[0.5, 0.5, 1.0], [np.nan, 0.5, 1.0], [1.5, 0.5, 1.0]])
+    visit_cells(torso, np.array([0.0, -2.0]), 1.0, np.array([False, True, True]), visited, new)
+    assert new.tolist() == [1.0, 0.0, 0.0]
     assert visited.sum() == 1
