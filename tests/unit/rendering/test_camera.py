@@ -78,3 +78,12 @@ def test_the_outline_covers_the_ends_of_every_limb():
         found = {tuple(np.round(centers[0, place], 6)) for place in (index, index + count)}
         assert found == ends
         assert radii[index] == radii[index + count] == limb.geom.radius
+
+
+def test_the_outline_holds_the_corners_of_other_shapes():
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><body><freejoint/><geom type="box" size="0.3 0.4 1.2"/>'
+        '<geom type="cylinder" size="0.3 0.4"/></body></worldbody></mujoco>'
+    )
+    _, radii = outline(model, model.qpos0[None])
+    np.testing.assert_allclose(radii, [1.3, 0.5, 1.3, 0.5])

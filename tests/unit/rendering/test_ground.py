@@ -90,6 +90,9 @@ def test_the_height_of_the_ground_under_the_torso():
     np.testing.assert_allclose(found, seen, atol=0.1)  # cells of 0.1 m
     assert max(found) > 1.2
     assert at(core, -50.0, 0.0) == at(core, -2.95, 0.0)  # beside the field
+    assert [at(core, 30.0, y) for y in (-50.0, 50.0)] == [
+        at(core, 30.0, y) for y in (-19.95, 19.95)
+    ]
     # A body that pushes against a box stands on the ground, not on the box.
     core = core_of("unimal-obstacles-v1", seed=3)
     line, column = np.argwhere(core.simulator.ground.cells[0] == 3000)[0]

@@ -68,6 +68,8 @@ def test_states_lead_from_the_start_to_the_end(subject):
     assert replay.speed(0) == 0.0
     expected = (replay.states[30, 0] - replay.states[5, 0]) / 0.5
     assert replay.speed(30) == pytest.approx(expected)
+    early = (replay.states[10, 0] - replay.states[0, 0]) / 0.2
+    assert replay.speed(10) == pytest.approx(early)
 
 
 def test_activity_is_the_mean_size_of_a_limbs_actions(subject):

@@ -8,6 +8,8 @@ from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.robots import drawing_robot, film_of_robot
 from gmc_bench.rendering.video import VideoSettings, draw_frames, write_video
 from gmc_bench.robots import GO2
+from gmc_bench.robots.mjcf import FLOOR, HeightField
+from gmc_bench.robots.model import compile_robot
 from gmc_bench.sim.model import compile_grounds
 from gmc_bench.tasks.quadruped_velocity import TASK
 
@@ -33,6 +35,14 @@ def test_states_mean_the_same(grounds, rough):
         mujoco.mj_kinematics(one, data)
         places.append(data.geom_xpos[: compiled.model.ngeom].copy())
     assert np.allclose(*places)
+
+
+def test_ground_below_zero_is_drawn_where_it_is():
+    field = HeightField(heights=np.array([[-0.4, -0.2], [-0.3, -0.1]]), half_extents=(2.0, 1.0))
+    compiled = compile_robot(GO2, terrain=field)
+    model = drawing_robot(compiled)
+    assert model.geom(FLOOR).pos[2] == compiled.model.geom(FLOOR).pos[2] == pytest.approx(-0.4)
+    np.testing.assert_allclose(model.hfield_size, compiled.model.hfield_size)
 
 
 def test_the_speed_is_that_of_the_last_half_second(grounds):

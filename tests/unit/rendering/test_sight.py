@@ -77,6 +77,8 @@ def test_a_trace_grows_with_the_cells_that_are_entered():
     expected = {(0.5, 0.5, 1.0), (1.5, 0.5, 1.0), (1.5, -1.5, 1.0)}
     assert set(map(tuple, trace.until(5).centers)) == expected
     assert trace.until(0).half_side < 0.5
+    late = Trace(grid, np.column_stack([path[::-1], np.ones(6)]), 1.0)  # begins beside the grid
+    assert [len(late.until(step).centers) for step in range(6)] == [0, 1, 2, 3, 3, 3]
 
 
 @pytest.mark.usefixtures("drawing")

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.rendering.stills import SHEET, _contact_sheet, write_stills
+from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.stills import SHEET, _contact_sheet, draw_start, write_stills
 from gmc_bench.tasks import TASKS
 
 pytestmark = pytest.mark.usefixtures("drawing")
@@ -93,3 +94,10 @@ def test_another_seed_is_another_ground(tmp_path):
     assert (report.drawn, report.kept) == (0, 1)
     first, second = ((tmp_path / f"{biped().digest}_{task.id}_{seed}.png") for seed in (2, 3))
     assert first.read_bytes() != second.read_bytes()
+
+
+def test_a_body_is_drawn_without_the_noise_of_a_start_state():
+    task = TASKS.get("unimal-ft-v1")
+    with Canvas(160, 90) as canvas:
+        first, second = (draw_start(biped(), task, seed, canvas) for seed in (2, 3))
+    np.testing.assert_array_equal(first, second)
