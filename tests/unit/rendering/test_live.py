@@ -104,6 +104,19 @@ def test_wishes_come_true(simulation):
     assert (frame["step"], frame["total"]) == (0, 0.0)
 
 
+def test_another_policy_gets_the_same_body_where_it_knows_it(subject):
+    other = contestant(subject, "other")
+    other.session.bodies = SimpleNamespace(split=lambda _: subject.bodies[::-1])
+    simulation = LiveSimulation([contestant(subject), other], body="biped")
+    simulation.change({"policy": 1})
+    assert (simulation.scene["title"], simulation.scene["body"]) == ("biped", 0)
+    simulation.change({"policy": 0})
+    assert (simulation.scene["title"], simulation.scene["body"]) == ("biped", 2)
+    other.session.bodies = SimpleNamespace(split=lambda _: subject.bodies[:2])
+    simulation.change({"policy": 1})
+    assert (simulation.scene["title"], simulation.scene["body"]) == ("chain-3", 0)
+
+
 @pytest.mark.parametrize(
     "wish",
     [

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 
 from gmc_bench.conformance.morphologies import linkage, star
 from gmc_bench.evaluation import chosen
+from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.rendering.scene import drawing_model
+from gmc_bench.rendering.web import replay as replay_module
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
 from gmc_bench.rendering.web.motion import (
     LENGTH_UNIT,
@@ -22,6 +25,7 @@ from gmc_bench.rendering.web.motion import (
     place_bodies,
 )
 from gmc_bench.rendering.web.page import linked_files, make_page
+from gmc_bench.rendering.web.records import RecordReplays
 from gmc_bench.rendering.web.replay import ReplayChoice, _choose, _facts, _file_name, _Shown
 from gmc_bench.rendering.web.shapes import describe_model
 from gmc_bench.tasks.unimal_ft import TASK
@@ -280,6 +284,33 @@ def test_a_rank_stands_beside_the_mean_that_makes_it():
         "return of this episode 1.00"
     )
     assert _facts(_Shown(item=item, index=0)).startswith("test body")
+
+
+@pytest.mark.parametrize("remarks", [[], ["biped is not shown: it came out otherwise."]])
+def test_what_was_replayed_is_kept_but_an_episode_that_is_missing_is_tried_again_elsewhere(
+    monkeypatch, tmp_path, remarks
+):
+    played = []
+
+    def describe(experiment, choice, *, listener):
+        played.append(experiment)
+        return "a", {"episodes": [{"title": "chain-3"}], "remarks": remarks}
+
+    folder = SimpleNamespace(read_policy=lambda: {})
+    monkeypatch.setattr(Experiment, "open", lambda _: SimpleNamespace(folder=folder))
+    monkeypatch.setattr(replay_module, "describe_replay", describe)
+    replays = RecordReplays(tmp_path, cache=tmp_path / "cache")
+    record, other = (SimpleNamespace(path="run", digest=digest) for digest in ("one", "two"))
+    assert [replays.of(record).remarks for _ in range(2)] == [remarks, remarks]
+    assert len(played) == 1
+    replays.of(other)
+    assert len(played) == 2
+    monkeypatch.setattr(RecordReplays, "_playing", "another processor")
+    RecordReplays(tmp_path, cache=tmp_path / "cache").of(record)
+    assert len(played) == 2 + len(remarks)
+    monkeypatch.setattr(RecordReplays, "_describing", "another player")
+    RecordReplays(tmp_path, cache=tmp_path / "cache").of(record)
+    assert len(played) == 3 + len(remarks)
 
 
 def test_texts_of_others_stay_texts():
