@@ -73,6 +73,9 @@ class Scripted(Launcher):
                 (self.sweep / name / "record.json").write_text("{}")
             case "silent":
                 return Ended(name, "was ended by signal 9 (SIGKILL)")
+            case "killed":  # while it trained: its state says so, and nobody holds its folder
+                write_state(self.sweep, name, CellState(phase="training", env_steps=5))
+                return Ended(name, "was ended by signal 9 (SIGKILL)")
             case "lost":
                 return Ended(name, "was on a node that is gone", lost=True)
             case _:
@@ -255,6 +258,31 @@ def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkey
     launcher, _, failures, _ = drive(tmp_path, config, {"a": ["lost"]}, retries=0)
     assert launcher.given == ["a"] * 4
     assert failures == {"a": "its process was on a node that is gone"}
+
+
+def test_a_run_that_was_killed_while_it_trained_is_not_one_that_was_taken_away(tmp_path, config):
+    launcher, _, failures, _ = drive(tmp_path, config, {"a": ["killed"]})
+    assert launcher.given == ["a"] * 2
+    assert failures == {"a": "its process was ended by signal 9 (SIGKILL)"}
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_what_a_run_said_of_itself_earlier_is_not_why_its_process_ended(tmp_path, config, retries):
+    write_state(tmp_path, "a", CellState(phase="failed", reason="earlier", permanent=True))
+    launcher, records, failures, _ = drive(tmp_path, config, {"a": ["silent", "finish"]}, retries)
+    assert launcher.given == ["a"] * (1 + retries)
+    assert (len(records), list(failures.values())) == (
+        retries,
+        [] if retries else ["its process was ended by signal 9 (SIGKILL)"],
+    )
+
+
+def test_a_run_that_has_its_record_is_finished_before_its_process_ends(tmp_path, config):
+    driver = Driver(tmp_path, {"a": config}, Scripted({}), 0, lambda event: None)
+    driver.states = driver._given = {"a": CellState()}
+    finish(tmp_path, "a", config)
+    driver._tell()
+    assert driver.states["a"].phase == "finished"
 
 
 def test_a_cell_asks_for_what_all_its_processes_need(tmp_path, config):

@@ -1,6 +1,6 @@
 """Listeners to experiments."""
 
-from gmc_bench.experiments.events import Listeners, Progress
+from gmc_bench.experiments.events import Listeners, Progress, counter
 
 
 def test_listeners_are_told_in_order_until_they_leave():
@@ -22,3 +22,11 @@ def test_a_listener_may_leave_while_it_is_told():
     listeners(Progress("score", 1, 2, "episode"))
     listeners(Progress("score", 2, 2, "episode"))
     assert [event.done for event in told] == [1, 1, 2]
+
+
+def test_a_counter_tells_of_all_that_is_done():
+    told = []
+    advance = counter(told.append, "score", "episode", 5)
+    advance()
+    advance(3)
+    assert told == [Progress("score", 1, 5, "episode"), Progress("score", 4, 5, "episode")]

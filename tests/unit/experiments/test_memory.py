@@ -27,6 +27,9 @@ def test_files_that_the_system_only_keeps_take_no_memory(tmp_path, monkeypatch, 
     monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     assert memory.available_memory() == available
+    (tmp_path / "memory.max").write_text("99999")  # of a container that may take more than is free
+    assert memory.available_memory() == 8 * 1024
+    (tmp_path / "memory.max").write_text("1000")
     (tmp_path / "memory.stat").unlink()
     assert memory.available_memory() == 400
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "absent")

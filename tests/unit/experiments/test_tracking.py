@@ -218,6 +218,9 @@ def test_what_is_no_state_of_this_tracker_is_a_new_one(tmp_path, content):
     found = replace(found, env_steps=7)
     found.write(path)
     assert read_state(path, "a") == found == TrackingState("a", found.id, 7)
+    elsewhere = read_state(path, "c")
+    assert (elsewhere.track, elsewhere.env_steps) == ("c", 0)
+    assert elsewhere.id != found.id
 
 
 def test_a_missing_package_is_named_before_anything_is_made(tmp_path):
