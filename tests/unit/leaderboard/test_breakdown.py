@@ -166,6 +166,13 @@ def test_frictions_that_nobody_measures_any_more_are_said_to_be_left_out():
     assert " | low | " not in page
 
 
+def test_frictions_of_rows_that_lack_seeds_are_not_shown():
+    part = _runs(["train"], seeds=[(1, 0.0)], method="part")
+    (table,), _ = aggregate([*part, *_runs(["train"])])
+    lines = [line for line in to_markdown(analyse(table)).splitlines() if " | low | " in line]
+    assert [line.split()[1] for line in lines] == ["demo"]
+
+
 def test_a_protocol_that_scores_no_test_bodies_ranks_by_train_bodies():
     (row,) = _robots(["train"]).rows
     assert (row.split, row.missing) == ("train", ())

@@ -215,6 +215,10 @@ def test_check_names_what_build_would_change(tmp_path: Path, records: Path) -> N
     stale = table.with_name("old.csv")
     stale.write_text(original)
     assert check(records, out) == [stale]
+    stale.unlink()
+    table.rename(tmp_path / "elsewhere.csv")
+    table.symlink_to(tmp_path / "elsewhere.csv")  # whose content may change without the table
+    assert check(records, out) == [table]
 
 
 def test_refused_files_are_reported(

@@ -125,6 +125,26 @@ def test_global_settings_are_left_as_they_were(analysis: TableAnalysis, tmp_path
         assert dict(mpl.rcParams) == before
 
 
+def test_a_cell_says_how_likely_its_row_beats_its_column(analysis: TableAnalysis) -> None:
+    axes = figures._draw_improvement(analysis).axes[0]
+    shown = {text.get_position(): text for text in axes.texts}
+    (pair,) = (item for item in analysis.comparisons if (item.first, item.second) == (0, 2))
+    assert pair.probability_of_improvement.value > 0.9
+    beats, is_beaten = shown[2.5, 0.5], shown[0.5, 2.5]  # x, y
+    assert float(beats.get_text().strip("<>")) > 0.9
+    assert float(is_beaten.get_text().strip("<>")) < 0.1
+    weight = "bold" if pair.significant else "normal"
+    assert beats.get_fontweight() == is_beaten.get_fontweight() == weight
+
+
+def test_the_hardest_body_is_on_the_left(analysis: TableAnalysis) -> None:
+    axes = figures._draw_bodies(analysis).axes[0]
+    means = np.mean([row.scores.mean(axis=0) for row in analysis.rows], axis=0)
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    drawn = dict(zip(analysis.rows[0].bodies, means, strict=True))
+    assert [drawn[name] for name in names] == sorted(means)
+
+
 def test_figures_with_nothing_to_show_are_left_out(tmp_path: Path) -> None:
     lone = _analysis(synthetic_records(1, 1, 3))
     assert [path.name for path in write_figures(lone, tmp_path / "lone")] == NAMES[:4]

@@ -3,7 +3,7 @@ import pytest
 from gmc_bench.leaderboard import overview
 from gmc_bench.leaderboard.aggregate import is_tuned
 from gmc_bench.leaderboard.overview import make_overview
-from tests.support.records import AFTER_TUNING, UNTRAINED
+from tests.support.records import AFTER_TUNING, UNTRAINED, make_returns
 from tests.support.three_methods import FAR, NEAR, NEXT, analysis_of, run_of
 
 
@@ -48,6 +48,27 @@ def test_the_newest_version_of_a_method_stands_for_it() -> None:
     newer = [run_of("far", seed, 50.0, method_version=2) for seed in (1, 2)]
     found = make_overview([analysis_of([*FAR, *newer])], ())
     assert found.cells["far", len(found.columns) - 1].rank == 2
+
+
+@pytest.mark.parametrize(("preset", "score"), [("lite", 102.25), ("other", 50.25)])
+def test_of_complete_rows_the_one_that_a_new_run_would_join_stands_for_a_method(
+    monkeypatch: pytest.MonkeyPatch, preset: str, score: float
+) -> None:
+    monkeypatch.setattr(overview, "is_current", lambda row: row.key.preset == preset)
+    other = [run_of("far", seed, 50.0, preset="other") for seed in (1, 2)]
+    found = make_overview([analysis_of([*FAR, *other])], ())
+    cell = found.cells["far", len(found.columns) - 1]
+    assert cell.score is not None
+    assert cell.score.value == pytest.approx(score)
+
+
+def test_a_specialist_alone_makes_a_column_and_a_floor_alone_does_not() -> None:
+    train = make_returns("train", {"a": [1.0], "b": [1.0]})
+    specialist = run_of("mlp", 1, 1.0, controller="single_robot", returns=train)
+    floor = run_of("zero-action", 1, 3.0, **UNTRAINED)
+    for records, there in (([specialist], True), ([floor], False)):
+        found = make_overview([analysis_of(records)], ())
+        assert any("demo-set-v1" in column.heading for column in found.columns) == there
 
 
 def test_the_floor_is_that_of_no_action() -> None:

@@ -74,6 +74,13 @@ def test_band_goes_there_and_back() -> None:
     assert upper_left[1] < lower_left[1]
 
 
+def test_a_band_that_is_wider_than_its_curve_stays_inside_the_drawing() -> None:
+    mean = np.array([5.0, 6.0])
+    chart = curve_chart([1.0, 2.0], mean, mean - 9.0, mean + 9.0)
+    assert chart is not None
+    assert all(0.0 <= y <= CHART_HEIGHT for _, y in _points(chart.band))
+
+
 def test_points_without_a_return_are_left_out() -> None:
     chart = curve_chart([1.0, 2.0, 3.0], [float("nan"), 1.0, 2.0])
     assert chart is not None
