@@ -1,6 +1,7 @@
 """Every conformance check must catch the fault it is there for."""
 
 import dataclasses
+import itertools
 import math
 import sys
 from typing import ClassVar
@@ -38,6 +39,13 @@ class Sound(nn.Module):
 class ReadsPadding(Sound):
     def forward(self, tokens):
         return super().forward(tokens) + tokens.dynamic.mean(dim=(1, 2), keepdim=True)
+
+
+class IsNoNumberIfPaddingIsLarge(Sound):
+    """Infinity times zero is not a number."""
+
+    def forward(self, tokens):
+        return super().forward(tokens) + 0 * tokens.dynamic.exp().sum(dim=(1, 2), keepdim=True)
 
 
 class MixesBodies(Sound):
@@ -102,6 +110,25 @@ class BorrowsWeights(Sound):
         found = super().forward(tokens)
         for other in self.others:
             found = found + other(tokens.packed_features, tokens).mean(dim=-1, keepdim=True)
+        return found
+
+
+class LendsWeights(Sound):
+    """The actor reads what the critic, which is built after it, has learnt."""
+
+    borrower: ClassVar[list[nn.Module]] = []
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.others = []
+        if num_outputs == 1:
+            self.borrower[0].others = [self.linear]
+        self.borrower[:] = [self]
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        for other in self.others:
+            found = found + other(tokens.packed_features, tokens)
         return found
 
 
@@ -311,6 +338,8 @@ class DropsOften(Sound):
     def forward(self, tokens):
         limbs = nn.functional.dropout(self.module(super().forward(tokens)), 0.5, self.training)
         limbs = torch.dropout(limbs, 0.5, self.training)
+        limbs = nn.functional.alpha_dropout(limbs, 0.5, self.training)
+        limbs = torch.dropout(input=limbs, p=0.5, train=self.training)
         rate = 0.5 if self.training else 0.0
         each = limbs.flatten(0, 1).unsqueeze(1)  # a limb attends to itself alone
         each = nn.functional.scaled_dot_product_attention(each, each, each, dropout_p=rate)
@@ -350,6 +379,14 @@ class UsesSlots(Sound):
     def forward(self, tokens):
         slots = torch.arange(tokens.spec.max_limbs).view(1, -1, 1)
         return super().forward(tokens) * (1 + slots)
+
+
+class CountsParentsBehind(Sound):
+    """In a depth-first order there are none, whatever the order of siblings is."""
+
+    def forward(self, tokens):
+        behind = tokens.parents > torch.arange(tokens.spec.max_limbs)
+        return super().forward(tokens) + behind.sum(dim=1).view(-1, 1, 1)
 
 
 class ReadsParents(Sound):
@@ -476,6 +513,23 @@ class HasTwoActuatorsPerLimb(Sound):
         return super().forward(tokens) * (1 + 0.1 * (first & second).unsqueeze(2))
 
 
+class TakesTwoActuatorsAtMost(Sound):
+    def forward(self, tokens):
+        if tokens.action_padding_mask.shape[2] > 2:
+            raise ValueError("a limb has two actuators at most")
+        return super().forward(tokens)
+
+
+class HasRootOfSpread(Sound):
+    """As `HasRootOfZero`, where a body is a torso alone."""
+
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        limbs = [f[:n] for f, n in zip(found, tokens.num_limbs, strict=True)]
+        spread = torch.stack([limb.var(dim=0, correction=0).sqrt() for limb in limbs])
+        return found + spread.unsqueeze(1)
+
+
 class DividesBySpread(Sound):
     """The standard deviation of one number is not a number."""
 
@@ -590,6 +644,12 @@ class HoldsHalfWeight(Sound):
 class DiffersWhenCompiled(Sound):
     def forward(self, tokens):
         return super().forward(tokens) * (2.0 if torch.compiler.is_compiling() else 1.0)
+
+
+class LearnsOtherwiseWhenCompiled(Sound):
+    def forward(self, tokens):
+        bias = self.linear.output.bias.sum() if torch.compiler.is_compiling() else torch.zeros(())
+        return super().forward(tokens) + (bias - bias.detach())
 
 
 class Remembers(Sound):
@@ -770,16 +830,20 @@ FAULTS = [
     (spec(AllowsAllActions), "inputs unchanged", "changed its input: tokens.action_padding_mask"),
     (spec(ScalesActions, temporal=True), "inputs unchanged", "input: history.previous_actions"),
     (spec(ReadsPadding), "padding ignored", "filling padding with 1e+06 changes the actor's"),
+    (spec(IsNoNumberIfPaddingIsLarge), "padding ignored", "output 0 is nan, expected"),
     (spec(MixesBodies), "bodies independent", "into one batch changes the actor's outputs"),
     (spec(ReadsOtherBodies), "bodies independent", "putting more bodies into the table"),
     (spec(CountsBodies), "bodies independent", "putting more bodies into the table changes"),
     (spec(ReadsOtherBodiesIfFew), "bodies independent", "leaving the other bodies out of the"),
     (spec(CountsSlots), "more token slots", "adding token slots changes the actor's outputs"),
     (spec(HasTwoActuatorsPerLimb), "other layouts", "not enough values to unpack"),
+    (spec(TakesTwoActuatorsAtMost), "other layouts", "a limb has two actuators at most"),
+    (spec(HasRootOfSpread), "other layouts", "the actor's 'linear.output.weight' has 41 numbers"),
     (spec(DividesBySpread), "other layouts", "with 1 limbs), slot 0, output 0 is nan"),
     (spec(HasDeadParameter, count=165), "gradients", "get no gradient in 4 random batches: unused"),
     (spec(HasNoGradient), "gradients", "2 of 2 parameter tensors of the actor get no gradient"),
     (spec(BorrowsWeights), "gradients", "the critic's outputs change with the weights of the"),
+    (spec(LendsWeights), "gradients", "the actor's outputs change with the weights of the critic"),
     (spec(LearnsNoValues, count=106), "gradients", "the critic has no trainable parameter, but"),
     (spec(HasRootOfZero), "gradients", "'linear.output.bias' has 2 numbers that are not finite"),
     (
@@ -808,6 +872,7 @@ FAULTS = [
     (spec(DrawsFromNumpyInTraining), "repeatable", "in training mode, with the same torch seed,"),
     (spec(CentresInTraining), "repeatable", "training mode, apart from dropout, changes"),
     (spec(UsesSlots), "limb order", "swapping siblings changes the actor's outputs"),
+    (spec(CountsParentsBehind, uses_graph=True), "limb order", "reordering the limbs changes the"),
     (spec(Sound, equivariant=False), "limb order", "declare the capability"),
     (spec(ReadsParents), "limb tree", "'uses_graph' is not claimed, but"),
     (spec(Sound, uses_graph=True), "limb tree", "but 'uses_graph' is claimed"),
@@ -863,9 +928,58 @@ def test_each_fault_is_caught_by_its_check(method, check, sentence):
     assert sentence in failures(method, checks=[check])[check]
 
 
-def test_a_network_that_compiles_to_another_one_is_caught():
-    (detail,) = failures(spec(DiffersWhenCompiled), "aot_eager", checks=["torch.compile"]).values()
-    assert "compiling with aot_eager changes the actor's outputs: environment 0" in detail
+class Bears(Sound):
+    padded_rows = True
+
+
+CRITICS_FAULTS = [
+    (Sound, Overflows, "finite outputs"),
+    (Sound, WritesInput, "inputs unchanged"),
+    (Sound, DropsAlways, "repeatable"),
+    (Sound, ReadsPadding, "padding ignored"),
+    (Sound, MixesBodies, "bodies independent"),
+    (Sound, CountsSlots, "more token slots"),
+    (Sound, HasRootOfSpread, "other layouts"),
+    (Sound, HasNoGradient, "gradients"),
+    (Sound, HidesTensor, "state dict"),
+    (Sound, UsesSlots, "limb order"),
+    (Sound, ReadsParents, "limb tree"),
+    (Sound, CountsLoops, "closed loops"),
+    (Sound, RemembersInside, "memory"),
+    (Remembers, SharesMemory, "memory"),
+    (Remembers, IgnoresStarts, "steps at once"),
+    (Sound, LooksUpTableRow, "weights per body"),
+    (Sound, IgnoresHeightMap, "height map"),
+    (Shows, ShowsMixedLimbs, "representations"),
+    (Sound, KeepsWrongResults, "fixed weights"),
+    (Bears, CountsRows, "padded rows"),
+    (Sound, CancelsDigits, "bfloat16"),
+]
+"""Class of the actor, which is sound, class of the critic, and the check that looks."""
+
+
+@pytest.mark.parametrize(("sound", "fault", "check"), CRITICS_FAULTS)
+def test_a_fault_of_the_critic_alone_is_caught(sound, fault, check):
+    turns = itertools.cycle((sound, fault))  # the critic is built after the actor
+
+    def build(*args):
+        return next(turns)(*args)
+
+    method = spec(build, temporal=sound is Remembers)
+    (detail,) = failures(method, checks=[check]).values()
+    assert "critic" in detail
+
+
+@pytest.mark.parametrize(
+    ("builder", "what"),
+    [
+        (DiffersWhenCompiled, "outputs: environment 0"),
+        (LearnsOtherwiseWhenCompiled, "gradients: their cosine"),
+    ],
+)
+def test_a_network_that_compiles_to_another_one_is_caught(builder, what):
+    (detail,) = failures(spec(builder), "aot_eager", checks=["torch.compile"]).values()
+    assert f"compiling with aot_eager changes the actor's {what}" in detail
 
 
 @pytest.mark.parametrize(
