@@ -14,6 +14,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import PerBody, fixed_weights
 from gmc_bench.nn.tokens import TokenBatch
+from gmc_bench.policies import exploration
 from gmc_bench.policies.exploration import Explorer, explore
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -66,6 +67,26 @@ def test_a_cpu_captures_nothing():
             expected = explore(model, tokens, noise_of(tokens, number), state)
             assert torch.equal(found.actions, expected.actions)
     assert explorer.captures == explorer.replays == 0
+
+
+@pytest.mark.parametrize("name", ["recmorph", "nervenet"])
+def test_each_step_shows_its_own_height_map(name, monkeypatch):
+    """With a stand-in for a captured graph: the function, called again."""
+    monkeypatch.setattr(exploration, "CapturedCall", lambda function, _: function)
+    method, spec = METHODS.get(name), TokenSpec(7, num_heights=3)
+    model = ActorCritic(method, method.make_config("lite"), spec).eval()
+    tokens = random_tokens(np.random.default_rng(1), spec, LIMBS, 8)
+    explorer, state, noise = Explorer(model), model.initial_state(8), noise_of(tokens, 0)
+    explorer._possible = True
+    bodies = tokens.morphology_index.numpy()
+    with torch.no_grad():
+        for _ in range(3):
+            tokens = replace(tokens, height_map=torch.randn(8, 3))
+            found = explorer(tokens, noise, state, bodies)
+            expected = explore(model, tokens, noise, state)
+            torch.testing.assert_close(found.actions, expected.actions, rtol=0, atol=1e-6)
+    assert explorer.captures == 1
+    assert explorer.replays >= 2
 
 
 class NoCopies(TorchDispatchMode):

@@ -28,6 +28,7 @@ from gmc_bench.records.ledger import append
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
+from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import Trainer
 
@@ -341,6 +342,26 @@ def test_a_policy_on_bodies_remembers_as_its_networks_do():
             np.testing.assert_array_equal(bound.act(shown), expected)
             assert torch.equal(bound.state, state)
     assert state[..., -2:].any()  # the actions
+
+
+def test_a_silent_limb_is_zero_wherever_a_sequence_shows_it():
+    policy, table = policy_of(), tabulate(TASK, BODIES, SPEC)
+    several = make_serialization("siblings", table)
+    sequences = np.arange(len(several))
+    silent = np.array([2, 3, 1])
+    bound = policy.on(table, len(several), serialization=several, silent_limbs=silent)
+    bound.start(sequences, sequences)
+    shown = np.ones((len(several), 6, 17), np.float32)
+    features = bound.see(Observed(shown, several.body)).features.numpy()
+    for limbs, body, seen in zip(several.limbs, several.body, features, strict=True):
+        zero = limbs[: table.num_limbs[body]][~seen[: table.num_limbs[body]].any(axis=1)]
+        assert zero.tolist() == [silent[body]]
+
+
+def test_weights_of_each_body_are_for_one_order_of_its_limbs():
+    table = tabulate(TASK, BODIES, SPEC)
+    with pytest.raises(ConfigError, match="reads each body in one order of its limbs, got several"):
+        policy_of("mlp").on(table, 3, serialization=make_serialization("siblings", table))
 
 
 @pytest.mark.parametrize("method", ["recmorph", "gcnt", "smr"])
