@@ -120,6 +120,7 @@ def test_initialisation():
     network = SPEC.build(SPEC.make_config("paper"), TokenSpec(12), 2, 2)
     bound = 1 / np.sqrt(624)
     assert 0.99 * bound < network.hidden[0].weight.abs().max() <= bound
+    assert 0.95 * bound < network.hidden[0].bias.abs().max() <= bound  # as torch's
     assert 0.0099 < network.output.weight.abs().max() <= 0.01
     assert not network.output.bias.any()
     assert not torch.equal(network.hidden[1].weight[0], network.hidden[1].weight[1])

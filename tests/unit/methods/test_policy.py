@@ -145,6 +145,14 @@ def broken(change):
     return type("Changed", (Broken,), {"broken": staticmethod(change)})
 
 
+class NeedsAllLimbs(FirstFeature):
+    """Divides by zero where a body has fewer limbs than there are slots."""
+
+    def forward(self, tokens):
+        fills = tokens.num_limbs == tokens.spec.max_limbs
+        return super().forward(tokens) / fills.view(-1, 1, 1)
+
+
 def fail(_):
     raise RuntimeError("shapes differ")
 
@@ -164,6 +172,7 @@ def leaving_builder(config, spec, num_outputs):
         (broken(lambda x: x.tolist()), "network returned a list, not a tensor"),
         (broken(lambda x: x[..., :1]), r"network returned shape \(2, 3, 1\), expected \(2, 3, 2\)"),
         (broken(lambda x: x / 0), "network returned numbers that are not finite"),
+        (NeedsAllLimbs, "network returned numbers that are not finite"),
         ("no_such_module:build", "builder failed with PluginError"),
     ],
 )
@@ -249,6 +258,11 @@ def test_construction_leaves_dropout_on_and_draws_nothing_for_its_check():
     assert policy.actor.training
     assert policy.draws_random_numbers
     assert not ActorCritic(method(), Config(), SPEC).draws_random_numbers
+
+    def drops_values(config, spec, num_outputs):
+        return (Dropped if num_outputs == 1 else FirstFeature)(config, spec, num_outputs)
+
+    assert ActorCritic(method(drops_values), Config(), SPEC).draws_random_numbers
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])

@@ -152,7 +152,11 @@ def test_initial_values_are_as_published():
     steps = torch.nn.functional.softplus(mixer.step_bias)
     assert 1e-3 <= steps.min() < steps.max() <= 0.1 * (1 + 1e-4)
     assert 1 <= mixer.log_rate.exp().min() < mixer.log_rate.exp().max() <= 16
-    rates = torch.cat([BidirectionalMamba2(256).ahead.log_rate.exp() for _ in range(50)])
+    mixers = [BidirectionalMamba2(256).ahead for _ in range(50)]
+    # Log-uniform: half of 400 draws are below 0.01, of uniform ones every eleventh would be.
+    steps = torch.cat([torch.nn.functional.softplus(item.step_bias) for item in mixers])
+    assert 0.4 < (steps < 0.01).float().mean() < 0.6
+    rates = torch.cat([item.log_rate.exp() for item in mixers])
     # Uniform: of 400 draws, all miss an end with (14 / 15)^400 = 1e-12.
     assert 0.999 < rates.min() < 2
     assert 15 < rates.max() < 16.001
