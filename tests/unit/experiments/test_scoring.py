@@ -1,6 +1,7 @@
 """Seeds, threads and summaries of a scoring."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.method import source_digest
 from gmc_bench.experiments.scoring import evaluation_seed, recorded_lengths
+from gmc_bench.policies.policy import Policy
 from gmc_bench.records.summary import summarize
 from gmc_bench.suites import EvaluationConfig
 from gmc_bench.suites.method_rules import token_spec
@@ -52,6 +54,38 @@ def test_a_method_file_that_changed_is_refused(config, tmp_path):
         ConfigError, match=r"the method file .*mine\.py: No such file .*; put it back"
     ):
         sessions.open_session(config)
+
+
+def test_policies_are_of_the_seed_and_the_settings_of_their_run(config):
+    def policy(**changes):
+        return sessions.untrained_policy(sessions.open_session(replace(config, **changes)))
+
+    def weights(found):
+        return torch.nn.utils.parameters_to_vector(found.model.parameters())
+
+    first = weights(policy(seed=1))
+    assert torch.equal(weights(policy(seed=1)), first)
+    assert not torch.equal(weights(policy(seed=2)), first)
+    protocol = replace(config.protocol, action_std=0.25, normalization="per_slot")
+    changes = {"protocol": protocol, "precision": "bfloat16"}
+    session, origin = sessions.open_session(replace(config, **changes)), Path("policy.safetensors")
+    made = policy(**changes)
+    for found in (made, sessions.load_policy(session, made.to_bytes(), origin)):
+        assert (found.normalizer.mode, found.model.precision) == ("per_slot", "bfloat16")
+        assert float(found.model.action_std) == 0.25
+
+
+def test_the_policy_of_a_method_file_names_the_file(config, tmp_path):
+    """By which a saved policy finds its networks again."""
+    (tmp_path / "mine.py").write_text("from recmorph import SPEC\n")
+    name = f"{tmp_path / 'mine.py'}:SPEC"
+    config = replace(config, method=name, method_source_digest=source_digest(name))
+    session = sessions.open_session(config)
+    policy = sessions.untrained_policy(session)
+    loaded = sessions.load_policy(session, policy.to_bytes(), tmp_path / "policy.safetensors")
+    for found in (policy, loaded):
+        found.save(tmp_path / "saved.safetensors")
+        assert Policy.load(tmp_path / "saved.safetensors").method == name
 
 
 def test_rollouts_must_be_whole_sequences(config):

@@ -134,6 +134,13 @@ def test_task_has_its_numbers() -> None:
     assert published_for("unimal-v1", "unimal-ft-v2") == ()
 
 
+def test_parameters_drops_errors_and_falls_are_better_when_low() -> None:
+    assert {score.metric for score in published_scores() if not score.higher_is_better} == {
+        "Actor and critic parameters", "Drop", "Robot-ID balanced accuracy",
+        "Limb-ID balanced accuracy", "Action NRMSE", "Velocity RMSE", "Tilt RMS", "Fall rate",
+    }  # fmt: skip
+
+
 def test_numbers_of_other_bodies_are_kept_apart() -> None:
     larger = published_for("larger-bodies-v1", "unimal-ft-v1")
     assert larger

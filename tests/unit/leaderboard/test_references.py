@@ -187,3 +187,12 @@ def test_the_site_tells_untrained_rows_by_name() -> None:
     shares = dict(row["numbers"])
     assert shares["Normalised train score"].text == "0.75"
     assert shares["Core seconds"].text == "20"
+
+
+def test_the_site_tells_rows_that_differ_in_their_settings_alone_by_a_digest() -> None:
+    other = _record(HALF, "walker", config={"training": {"gamma": 0.9}})
+    named = labels(_analyse(METHOD, MLP, other).table)
+    assert sorted(named.values()) == [
+        "mlp v1, lite",
+        *sorted(f"walker v1, lite, {run.config_digest[:8]}" for run in (METHOD, other)),
+    ]

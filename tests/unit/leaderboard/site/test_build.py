@@ -12,12 +12,12 @@ import pytest
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
-from gmc_bench.leaderboard.site.names import body_page
+from gmc_bench.leaderboard.site.names import body_page, record_page
 from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.records.weights import weights_name
 from tests.support.leaderboards import hostile_texts, synthetic_records
-from tests.support.records import AFTER_TUNING, digest_of, make_friction, make_record
+from tests.support.records import AFTER_TUNING, digest_of, make_friction, make_record, make_returns
 
 Build = Callable[..., Path]
 
@@ -223,6 +223,10 @@ def test_verified_is_marked_only_when_all_runs_are(tmp_path: Path) -> None:
     name = weights_name(str(stored[0].record.weights_digest))
     assert [name in text for text in texts].count(True) == 1
     assert ["<dd>not kept</dd>" in text for text in texts].count(True) == 3
+    marked = {
+        path.name for path in (site / "records").iterdir() if "✓ Verified" in path.read_text()
+    }
+    assert marked == {Path(record_page("method-01", digest)).name for digest in both}
 
 
 def test_compare_holds_all_pairs_without_a_script(tmp_path: Path) -> None:
@@ -370,6 +374,19 @@ def test_every_body_shows_what_was_measured_on_its_content(tmp_path: Path) -> No
     gallery = _page(site, "bodies")
     assert gallery.count("test, seen</td>") == 1
     assert "Bodies of equal content share their numbers" in gallery
+
+
+def test_sets_of_one_id_list_their_own_bodies(tmp_path: Path) -> None:
+    first = make_record()
+    bodies = first.morphologies.model_copy(update={"digest": digest_of("another set")})
+    returns = make_returns("train", {"a": [1.0], "z": [1.0]}) + make_returns("test", {"c": [1.0]})
+    second = make_record(morphologies=bodies, returns=returns)
+    site = _build(_store([first, second]), tmp_path)
+    for found, others in ((first, second), (second, first)):
+        identity = (found.morphologies.id, found.morphologies.digest)
+        for entry in (*found.returns, *others.returns):
+            listed = (entry.split, entry.body) in {(own.split, own.body) for own in found.returns}
+            assert (site / body_page(identity, entry.split, entry.body)).exists() is listed
 
 
 def test_tables_of_todays_rules_come_before_earlier_ones(tmp_path: Path) -> None:
