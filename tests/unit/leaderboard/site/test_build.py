@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from gmc_bench.conformance.morphologies import chain
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
-from gmc_bench.leaderboard.site import MethodPage, build_site
+from gmc_bench.leaderboard.site import MethodPage, build, build_site
+from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.leaderboard.site.names import body_page, record_page
 from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
@@ -387,6 +390,17 @@ def test_sets_of_one_id_list_their_own_bodies(tmp_path: Path) -> None:
         for entry in (*found.returns, *others.returns):
             listed = (entry.split, entry.body) in {(own.split, own.body) for own in found.returns}
             assert (site / body_page(identity, entry.split, entry.body)).exists() is listed
+
+
+def test_the_front_shows_bodies_from_all_over_a_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours are alike, because sets list their bodies kind by kind."""
+    grown = {f"{n:064x}": replace(chain(3), name=f"body-{n:02d}") for n in range(27)}
+    monkeypatch.setattr(build, "bodies_at_hand", lambda *_: BodySet(grown))
+    front = _front(tmp_path, [make_record()])
+    shown = sorted({int(number) for number in re.findall(r"body-(\d\d)", front)})
+    assert shown == list(range(0, 27, 3))
 
 
 def test_tables_of_todays_rules_come_before_earlier_ones(tmp_path: Path) -> None:
