@@ -76,8 +76,9 @@ class Crossing:
     low: float | None
     """Of the 95 % interval; `None`, as `high`, unless nearly all resamples cross inside."""
     high: float | None
-    share: float
-    """Of the resamples, those that cross inside."""
+    share: float | None
+    """Of the resamples, those that cross inside; `None` where a method has a single run at some
+    number of bodies, which says nothing about how runs scatter."""
 
 
 def fit_line(series: Series) -> Line | None:
@@ -128,6 +129,10 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
     )
     inside = np.log10(ends[0]), np.log10(ends[1])
     where = _meet((lines[0].level, lines[0].slope), (lines[1].level, lines[1].slope))
+    here = where if where is not None and inside[0] <= where <= inside[1] else None
+    count = None if here is None else float(10**here)
+    if any(np.unique(s.counts, return_counts=True)[1].min() < 2 for s in (first, second)):
+        return Crossing(count, None, None, None)
     random = np.random.default_rng(seed)
     found = [
         place
@@ -136,12 +141,11 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
         and inside[0] <= place <= inside[1]
     ]
     share = len(found) / RESAMPLES
-    here = where if where is not None and inside[0] <= where <= inside[1] else None
     tail = (1.0 - CONFIDENCE) / 2.0
     low = high = None
-    if here is not None and share >= CONFIDENCE:
+    if count is not None and share >= CONFIDENCE:
         low, high = (float(10**end) for end in np.quantile(found, [tail, 1.0 - tail]))
-    return Crossing(None if here is None else float(10**here), low, high, share)
+    return Crossing(count, low, high, share)
 
 
 def _line(series: Series) -> tuple[float, float]:
@@ -159,7 +163,7 @@ def _resampled(series: Series, random: np.random.Generator) -> Series:
     counts, scores = [], []
     for count in np.unique(series.counts):
         runs = series.scores[series.counts == count]
-        drawn = runs[random.integers(len(runs), size=max(len(runs) - 1, 1))]
+        drawn = runs[random.integers(len(runs), size=len(runs) - 1)]
         counts += [count] * len(drawn)
         scores += list(drawn)
     return Series(np.array(counts, np.float64), np.array(scores, np.float64))
@@ -229,7 +233,8 @@ def crossing_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
                 continue
             at = "not among these numbers" if found.count is None else f"{found.count:,.0f}"
             span = NONE if found.low is None else f"{found.low:,.0f} to {found.high:,.0f}"
-            rows.append((task, names, at, span, f"{100.0 * found.share:.0f} %"))
+            share = NONE if found.share is None else f"{100.0 * found.share:.0f} %"
+            rows.append((task, names, at, span, share))
     return Table(headings, rows, f"{study.title}: crossing points", _notes(study))
 
 

@@ -78,7 +78,18 @@ def test_lines_cross_inside_or_nowhere() -> None:
     assert vague is not None
     assert vague.count == pytest.approx(10.0)
     assert (vague.low, vague.high) == (None, None)
+    assert vague.share is not None
     assert 0.0 < vague.share < 0.95
+
+
+def test_a_single_run_says_nothing_about_how_runs_scatter() -> None:
+    up, flat = _series((5.0, 15.0, 25.0)), _series((15.0, 15.0, 15.0))
+    single = Series(up.counts[:-1], np.array([5.0, 5.0, 15.0, 15.0, 25.0]))
+    for sides in ((single, flat), (flat, single)):
+        found = crossing(*sides)
+        assert found is not None
+        assert found.count == pytest.approx(10.0)
+        assert (found.low, found.high, found.share) == (None, None, None)
 
 
 def test_the_interval_of_a_crossing_is_that_of_single_runs() -> None:
