@@ -20,7 +20,7 @@ from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import Number, Outcome
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
-from gmc_bench.studies.straight_line import fit_straight_line
+from gmc_bench.studies.straight_line import StraightLine, fit_straight_line
 from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
 from gmc_bench.suites.schema import short_name
 
@@ -93,22 +93,21 @@ def fit_line(series: Series) -> Line | None:
     Source:
         Draper and Smith 1998, Applied regression analysis, on pure error and lack of fit.
     """
-    x, y = np.log10(series.counts), series.scores
+    y = series.scores
     groups = [y[series.counts == count] for count in np.unique(series.counts)]
     if len(groups) < 2:
         return None
-    line = fit_straight_line(x, y)
-    half, slope, left = line.half_width, line.slope, line.residual_squares
-    if half is None:
-        return Line(line.intercept, slope, None, None, None)
+    line = _line(series)
+    low, high = line.slope_interval or (None, None)
     pure = float(sum(((group - group.mean()) ** 2).sum() for group in groups))
     p_bent, more = None, len(groups) - 2
     if more > 0 and len(y) > len(groups) and pure > 0.0:
         from scipy.stats import f
 
         within = pure / (len(y) - len(groups))
-        p_bent = float(f.sf(max(left - pure, 0.0) / more / within, more, len(y) - len(groups)))
-    return Line(line.intercept, slope, slope - half, slope + half, p_bent)
+        bend = max(line.residual_squares - pure, 0.0) / more
+        p_bent = float(f.sf(bend / within, more, len(y) - len(groups)))
+    return Line(line.intercept, line.slope, low, high, p_bent)
 
 
 def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
@@ -120,15 +119,14 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
     Returns:
         `None` where a line cannot be fitted.
     """
-    lines = fit_line(first), fit_line(second)
-    if lines[0] is None or lines[1] is None:
+    if any(len(np.unique(s.counts)) < 2 for s in (first, second)):
         return None
     ends = (
         max(s.counts.min() for s in (first, second)),
         min(s.counts.max() for s in (first, second)),
     )
     inside = np.log10(ends[0]), np.log10(ends[1])
-    where = _meet((lines[0].level, lines[0].slope), (lines[1].level, lines[1].slope))
+    where = _meet(_line(first), _line(second))
     here = where if where is not None and inside[0] <= where <= inside[1] else None
     count = None if here is None else float(10**here)
     if any(np.unique(s.counts, return_counts=True)[1].min() < 2 for s in (first, second)):
@@ -148,15 +146,14 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
     return Crossing(count, low, high, share)
 
 
-def _line(series: Series) -> tuple[float, float]:
-    found = fit_straight_line(np.log10(series.counts), series.scores)
-    return found.intercept, found.slope
+def _line(series: Series) -> StraightLine:
+    return fit_straight_line(np.log10(series.counts), series.scores)
 
 
-def _meet(first: tuple[float, float], second: tuple[float, float]) -> float | None:
-    """Return log10 of where two lines (level, slope) meet; `None` for parallel ones."""
-    steeper = first[1] - second[1]
-    return None if steeper == 0.0 else (second[0] - first[0]) / steeper
+def _meet(first: StraightLine, second: StraightLine) -> float | None:
+    """Return log10 of where two lines meet; `None` for parallel ones."""
+    steeper = first.slope - second.slope
+    return None if steeper == 0.0 else (second.intercept - first.intercept) / steeper
 
 
 def _resampled(series: Series, random: np.random.Generator) -> Series:

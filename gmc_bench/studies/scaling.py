@@ -136,10 +136,8 @@ def fit_exponent(values: Mapping[int, float]) -> Exponent | None:
         return None
     x = np.log(np.array(sizes, np.float64))
     line = fit_straight_line(x, np.log(np.array([usable[size] for size in sizes])))
-    if line.half_width is None:  # as with two sizes, which `MIN_POINTS` rules out
-        return None
-    low, high = line.slope - line.half_width, line.slope + line.half_width
-    return Exponent(line.slope, low, high, sizes)
+    interval = line.slope_interval
+    return None if interval is None else Exponent(line.slope, *interval, sizes)
 
 
 class Measurements:

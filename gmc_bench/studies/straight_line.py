@@ -15,9 +15,21 @@ class StraightLine:
     slope: float
     residual_squares: float
     """Sum of the squared residuals."""
-    half_width: float | None
-    """Of the slope's 95 % confidence interval, which is Student's, for independent residuals of
-    equal spread; `None` for fewer than three points."""
+    spread: float
+    """Sum of the squared deviations of x from its mean."""
+    num_points: int
+
+    @property
+    def slope_interval(self) -> tuple[float, float] | None:
+        """Student's 95 % confidence interval, for independent residuals of equal spread.
+
+        `None` for fewer than three points.
+        """
+        degrees = self.num_points - 2
+        if degrees < 1:
+            return None
+        half = t_quantile(degrees) * math.sqrt(self.residual_squares / degrees / self.spread)
+        return self.slope - half, self.slope + half
 
 
 def fit_straight_line(x: DoubleArray, y: DoubleArray) -> StraightLine:
@@ -30,8 +42,6 @@ def fit_straight_line(x: DoubleArray, y: DoubleArray) -> StraightLine:
     deviation = x - x.mean()
     spread = float(deviation @ deviation)
     slope = float(deviation @ y) / spread
-    intercept = float(y.mean()) - slope * float(x.mean())
     residual = y - y.mean() - slope * deviation
-    squares, freedom = float(residual @ residual), len(y) - 2
-    half = t_quantile(freedom) * math.sqrt(squares / freedom / spread) if freedom else None
-    return StraightLine(intercept, slope, squares, half)
+    intercept = float(y.mean()) - slope * float(x.mean())
+    return StraightLine(intercept, slope, float(residual @ residual), spread, len(y))

@@ -25,6 +25,6 @@ def test_the_growth_with_bodies_is_that_of_the_runs():
             row = " | ".join(f"{score:.1f}" for score in scores[name])
             assert f"| {title}, {bodies} bodies | {row} |" in PAGE
         line = fit_straight_line(np.log10(COUNTS), np.array(scores["test_score"]))
-        low, high = line.slope - line.half_width, line.slope + line.half_width
+        low, high = line.slope_interval
         text = rf"{re.escape(title)}\s+(gains )?{line.slope:.1f}\b[^()]*\((95 % interval )?"
         assert re.search(rf"{text}{low:.1f} to {high:.1f}\b", PAGE)

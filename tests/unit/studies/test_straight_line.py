@@ -14,11 +14,12 @@ def test_line_and_interval_are_scipys():
     found, expected = fit_straight_line(x, y), stats.linregress(x, y)
     assert found.slope == pytest.approx(expected.slope)
     assert found.intercept == pytest.approx(expected.intercept)
-    assert found.half_width == pytest.approx(stats.t.ppf(0.975, 5) * expected.stderr)
+    half = stats.t.ppf(0.975, 5) * expected.stderr
+    assert found.slope_interval == pytest.approx((expected.slope - half, expected.slope + half))
     residual = y - expected.intercept - expected.slope * x
     assert found.residual_squares == pytest.approx(residual @ residual)
 
 
 def test_two_points_leave_nothing_to_judge_the_scatter_by():
     found = fit_straight_line(np.array([1.0, 3.0]), np.array([2.0, 8.0]))
-    assert (found.intercept, found.slope, found.half_width) == (-1.0, 3.0, None)
+    assert (found.intercept, found.slope, found.slope_interval) == (-1.0, 3.0, None)
