@@ -18,7 +18,6 @@ from benchmarks.plain_training import (
 )
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.config import to_dict
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.policies.normalization import TokenNormalizer
@@ -26,11 +25,11 @@ from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.rewards import RewardNormalizer
-from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.training.trainer import make_trainer
 from recmorph import SPEC
 from recmorph.model import build
+from tests.support.small_runs import small_config
 
 BODIES = (chain(3), star(3))
 LAYOUT = TokenSpec(max_limbs=4, joints_per_limb=2)
@@ -94,16 +93,7 @@ def plain():
 
 @pytest.fixture
 def trainer():
-    config = RunConfig(
-        method="recmorph",
-        method_config=to_dict(SPEC.make_config("lite")),
-        suite="unit-v1",
-        task="unit-v1",
-        morphologies="unit",
-        morphologies_digest="0" * 64,
-        protocol=PROTOCOL,
-        seed=0,
-    )
+    config = small_config("recmorph", SPEC.make_config("lite"), PROTOCOL)
     return make_trainer(config, SPEC, SHORT, BODIES, LAYOUT)
 
 

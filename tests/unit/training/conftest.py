@@ -13,7 +13,7 @@ from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer as trainer_of
-from tests.unit.training.small_runs import TrainerInFolder, small_config, small_protocol
+from tests.support.small_runs import TrainerInFolder, small_config, small_protocol
 
 BODIES = (chain(3), star(3))
 THREE_BODIES = (*BODIES, biped())

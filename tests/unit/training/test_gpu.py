@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.training.small_runs import stop_at
+from tests.support.small_runs import stop_at
 
 pytestmark = [
     pytest.mark.gpu,

@@ -21,7 +21,7 @@ from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.group import Group
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.small_runs import small_config, small_protocol
+from tests.support.small_runs import small_config, small_protocol
 
 BODIES = (chain(3), star(3), biped())
 SMALL = {"width": 16}

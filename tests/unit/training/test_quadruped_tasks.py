@@ -12,7 +12,7 @@ from gmc_bench.robots import ROBOTS
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.small_runs import (
+from tests.support.small_runs import (
     TrainerInFolder,
     same_statistics,
     small_config,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gmc_bench.tokens.serialization import make_serialization
-from tests.unit.training.small_runs import same_statistics, stop_at
+from tests.support.small_runs import same_statistics, stop_at
 
 # The bodies are a chain of three and a star of three: the star has six sibling orders, of which
 # three are kept from training; its breadth-first order is the canonical one.

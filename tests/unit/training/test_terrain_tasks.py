@@ -12,7 +12,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer
-from tests.unit.training.small_runs import (
+from tests.support.small_runs import (
     TrainerInFolder,
     same_statistics,
     small_config,

@@ -24,11 +24,7 @@ from gmc_bench.training.buffer import Minibatch
 from gmc_bench.training.checkpoint import list_checkpoints
 from gmc_bench.training.ppo import MorphologyPPO
 from gmc_bench.training.trainer import Trainer
-from tests.unit.training.small_runs import same_statistics, stop_at
-
-
-def outcome(trainer):
-    return trainer.policy.to_bytes(), trainer.curve
+from tests.support.small_runs import outcome, same_statistics, stop_at
 
 
 @pytest.mark.parametrize(("dropout", "stops"), [(0.0, (1, 3)), (0.5, (3,))])
@@ -141,22 +137,23 @@ def test_bodies_that_fall_early_are_drawn_more_often(make_trainer, monkeypatch):
         assert point["mean_length"] == pytest.approx(np.mean([np.mean(x) for x in shown]))
 
 
-def test_without_balance_all_bodies_are_drawn_alike(make_trainer, monkeypatch):
-    """Also after the warm-up of one iteration, and though body 0 lasts a quarter as long."""
-    trainer, used = make_trainer(sampling_alpha=0.0), []
+def draws(trainer, monkeypatch):
+    """Return the chances that the first three iterations give two bodies of unlike episodes."""
+    used = []
     monkeypatch.setattr(trainer.env, "set_sampling", lambda found: used.append(found.tolist()))
     trainer.sampler.record([0, 1] * 10, [2, 8] * 10)
     for _ in range(3):
         trainer.iterate()
-    assert used == [[0.5, 0.5]] * 3
+    return used
+
+
+def test_without_balance_all_bodies_are_drawn_alike(make_trainer, monkeypatch):
+    """Also after the warm-up of one iteration, and though body 0 lasts a quarter as long."""
+    assert draws(make_trainer(sampling_alpha=0.0), monkeypatch) == [[0.5, 0.5]] * 3
 
 
 def test_drawing_is_uniform_for_as_many_iterations_as_the_protocol_says(make_trainer, monkeypatch):
-    trainer, used = make_trainer(sampling_warmup_iterations=2), []
-    monkeypatch.setattr(trainer.env, "set_sampling", lambda found: used.append(found.tolist()))
-    trainer.sampler.record([0, 1] * 10, [2, 8] * 10)
-    for _ in range(3):
-        trainer.iterate()
+    used = draws(make_trainer(sampling_warmup_iterations=2), monkeypatch)
     assert used[:2] == [[0.5, 0.5]] * 2
     assert used[2][0] > 0.5  # of body 0, whose first episodes were shorter
 

@@ -14,14 +14,10 @@ from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
-from tests.unit.training.small_runs import same_statistics, stop_at
+from tests.support.small_runs import outcome, same_statistics, stop_at
 
 BODIES = (chain(3), star(3), biped())
 """What `make_bank_trainer` trains by default."""
-
-
-def outcome(trainer):
-    return trainer.policy.to_bytes(), trainer.curve
 
 
 def of_body(trainer, body):

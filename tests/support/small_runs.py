@@ -68,6 +68,11 @@ def stop_at(trainer, iteration):
         trainer.train(check)
 
 
+def outcome(trainer):
+    """Return the bits that a training ends in, and its curve."""
+    return trainer.policy.to_bytes(), trainer.curve
+
+
 class TrainerInFolder:
     """Goes on from the folder's latest checkpoint; everything else is the trainer's."""
 
