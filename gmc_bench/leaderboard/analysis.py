@@ -14,8 +14,8 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.comparison import (
+    compare_means,
     letter_groups,
-    mean_differences,
     probability_of_improvement,
     significant_pairs,
 )
@@ -26,6 +26,7 @@ from gmc_bench.leaderboard.statistics import (
     CrossedEstimate,
     Estimate,
     crossed_mean,
+    exp,
     iqm,
     mean,
     mean_over_subsets,
@@ -121,8 +122,11 @@ class Comparison:
     """Index into `TableAnalysis.rows`; less than `second`, so the first row ranks better."""
     second: int
     difference: CrossedEstimate
-    """Mean score of the first minus the second. Its intervals are not corrected for the number of
-    pairs; there is none over bodies where these are not sampled."""
+    """First minus second: of the means or, where `of_logarithms`, of their logarithms. Its
+    intervals are not corrected for the number of pairs; there is none over bodies where these are
+    not sampled."""
+    of_logarithms: bool
+    """As where all runs of both have a positive mean."""
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
@@ -136,6 +140,14 @@ class Comparison:
     significant: bool
     """They differ significantly over seeds and bodies; where bodies are not sampled, as
     `significant_here`."""
+
+    @property
+    def ratio(self) -> CrossedEstimate | None:
+        """Mean score of the first / the second; `None` where the means are compared by difference.
+
+        Its intervals are those of `difference`.
+        """
+        return self.difference.transformed(exp) if self.of_logarithms else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +172,10 @@ class TableAnalysis:
     before_tuning: "TableAnalysis | None" = None
     """The same of all complete rows with the values before tuning; `None` where no tuned row has
     replaced one."""
+
+    def difference(self, pair: Comparison) -> float:
+        """Return by how much the mean score of the first of two rows exceeds that of the second."""
+        return self.rows[pair.first].crossed.value - self.rows[pair.second].crossed.value
 
     @property
     def metres_per_return(self) -> float | None:
@@ -360,7 +376,7 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
     """Return all pairs."""
     if not rows:
         return ()
-    found = mean_differences([row.scores for row in rows], rows[0].clusters)
+    found = compare_means([row.scores for row in rows], rows[0].clusters)
     extra = [row.num_extra_seeds > 0 for row in rows]
 
     def corrected(pair: tuple[int, int], p: float | None) -> float | None:
@@ -380,7 +396,10 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
         Comparison(
             first=i,
             second=j,
-            difference=item.estimate if bodies_are_sampled else item.estimate.with_fixed_bodies(),
+            difference=item.difference
+            if bodies_are_sampled
+            else item.difference.with_fixed_bodies(),
+            of_logarithms=item.of_logarithms,
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
             p_runs=p_runs[i, j],
             p_both=p_both[i, j],

@@ -1,4 +1,4 @@
-"""Comparisons of methods: differences, tests corrected for their number, and letter groups.
+"""Comparisons of methods: ratios of means, tests corrected for their number, and letter groups.
 
 As in `statistics`, a method is a score matrix (R, B). Methods are paired by body: all of them score
 the same ones. Runs are replications of one method: a seed means nothing across methods.
@@ -6,7 +6,7 @@ the same ones. Runs are replications of one method: a seed means nothing across 
 
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -18,10 +18,14 @@ from gmc_bench.leaderboard.statistics import (
     CONFIDENCE,
     CrossedEstimate,
     Estimate,
+    Statistic,
     VarianceEstimate,
     body_variance,
     crossed_estimate,
     interaction_variance,
+    log_mean,
+    mean,
+    pseudo_values,
     sum_variances,
     t_quantile,
     two_way_variance,
@@ -32,10 +36,14 @@ _VARIANCE_FLOOR = 1e-5  # of the median; a variance of rounding errors would dom
 
 
 @dataclass(frozen=True, slots=True)
-class MeanDifference:
-    """Difference of two means and the tests that it is zero."""
+class MeanComparison:
+    """Two means compared: how much the first exceeds the second, and tests that they are equal."""
 
-    estimate: CrossedEstimate
+    difference: CrossedEstimate
+    """First minus second, of the means or of their logarithms. Its intervals are not corrected for
+    the number of comparisons."""
+    of_logarithms: bool
+    """Which of the two; of the logarithms of positive means."""
     p_runs: float | None
     """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
     number of tests; `None` where a method has one run, or where all runs of either are equal and
@@ -44,10 +52,16 @@ class MeanDifference:
     """The same with seeds and bodies as random factors; `None` also for bodies of one cluster."""
 
 
-def mean_differences(
+def compare_means(
     methods: Sequence[DoubleArray], clusters: IntArray, *, borrow: bool = True
-) -> dict[tuple[int, int], MeanDifference]:
+) -> dict[tuple[int, int], MeanComparison]:
     """Compare the means of all pairs of methods, paired by body.
+
+    Two methods whose runs all have a positive mean are compared by the logarithms of their means,
+    any others by the means themselves. Runs scatter in proportion to what they reach: standard
+    deviations differ as much as means do, those of logarithms hardly, so that the runs of one
+    method say something about those of another. How a logarithm varies over runs is the
+    jackknife's; over bodies it varies as the scores divided by their mean (the delta method).
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.
@@ -56,32 +70,44 @@ def mean_differences(
             Welch's, with the variances of the two methods alone.
 
     Returns:
-        First minus second, by the indices of both, the first less than the second.
+        First against second, by the indices of both, the first less than the second.
     """
-    means = [scores.mean(axis=1) for scores in methods]
+    positive = [place for place, m in enumerate(methods) if (m.mean(axis=1) > 0.0).all()]
+    found = _compare(dict(enumerate(methods)), mean, clusters, borrow=borrow)
+    return found | _compare(
+        {place: methods[place] for place in positive}, log_mean, clusters, borrow=borrow
+    )
+
+
+def _compare(
+    methods: Mapping[int, DoubleArray], statistic: Statistic, clusters: IntArray, *, borrow: bool
+) -> dict[tuple[int, int], MeanComparison]:
+    """Compare all pairs of some methods by `mean` or `log_mean`; see `compare_means`."""
+    of_logarithms = statistic is log_mean
+    values = [statistic(found) for found in methods.values()]
+    runs = [pseudo_values(found, statistic) for found in methods.values()]
+    scores = [found / (mean(found) if of_logarithms else 1.0) for found in methods.values()]
     own = [
-        None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in means
+        None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in runs
     ]
     moderated = moderate_variances(own) if borrow else _as_they_are(own)
-    interactions = [interaction_variance(scores, clusters) for scores in methods]
-    differences = {}
-    for i, j in combinations(range(len(methods)), 2):
-        by_body = methods[i].mean(axis=0) - methods[j].mean(axis=0)
-        value = float(methods[i].mean() - methods[j].mean())
-        bodies = body_variance(by_body, clusters)
-        over_runs = moderated.of_difference((i, j), [len(methods[place]) for place in (i, j)])
-        if over_runs is not None and over_runs.variance == 0.0:
+    interactions = [interaction_variance(found, clusters) for found in scores]
+    compared = {}
+    for (i, first), (j, second) in combinations(enumerate(methods), 2):
+        value = values[i] - values[j]
+        bodies = body_variance(scores[i].mean(axis=0) - scores[j].mean(axis=0), clusters)
+        over_runs = moderated.of_difference((i, j), [len(runs[place]) for place in (i, j)])
+        scale = max(float(np.abs(scores[place]).max()) for place in (i, j))
+        if over_runs is not None and over_runs.variance <= (_ROUNDING * scale) ** 2:
             over_runs = None  # a few runs that are all equal do not show that every run would be
         both = two_way_variance(over_runs, bodies, interactions[i] + interactions[j])
-        scale = max(float(np.abs(methods[place]).max()) for place in (i, j))
         p_runs = _p_value(value, over_runs, scale)
         p_bodies, p_both = _p_value(value, bodies, scale), _p_value(value, both, scale)
         if p_runs is not None and p_bodies is not None and p_both is not None:
             p_both = max(p_runs, p_bodies, p_both)  # as its interval is never the shortest
-        differences[i, j] = MeanDifference(
-            crossed_estimate(value, over_runs, bodies, both), p_runs, p_both
-        )
-    return differences
+        difference = crossed_estimate(value, over_runs, bodies, both)
+        compared[first, second] = MeanComparison(difference, of_logarithms, p_runs, p_both)
+    return compared
 
 
 @dataclass(frozen=True, slots=True)

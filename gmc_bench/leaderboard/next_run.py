@@ -12,7 +12,13 @@ from gmc_bench.leaderboard.analysis import (
     RowAnalysis,
     TableAnalysis,
 )
-from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance, run_variance
+from gmc_bench.leaderboard.statistics import (
+    CONFIDENCE,
+    body_variance,
+    log_mean,
+    mean,
+    pseudo_values,
+)
 from gmc_bench.leaderboard.today import is_current, is_earlier, latest
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import further_seeds
@@ -130,13 +136,13 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | N
     variance = 0.0
     rows = [analysis.rows[index] for index in (pair.first, pair.second)]
     for index, row in zip((pair.first, pair.second), rows, strict=True):
-        over_runs = run_variance(row.scores)
-        if over_runs is None:
+        runs = pseudo_values(row.scores, log_mean if pair.of_logarithms else mean)
+        if len(runs) < 2:
             return 0.0
-        runs = len(row.scores)
-        variance += over_runs.variance * runs / (runs + (index == extra))
+        variance += float(runs.var(ddof=1)) / (len(runs) + (index == extra))
     if analysis.bodies_are_sampled:
-        by_body = rows[0].scores.mean(axis=0) - rows[1].scores.mean(axis=0)
+        units = [mean(row.scores) if pair.of_logarithms else 1.0 for row in rows]
+        by_body = rows[0].scores.mean(axis=0) / units[0] - rows[1].scores.mean(axis=0) / units[1]
         over_bodies = body_variance(by_body, rows[0].clusters)
         variance += 0.0 if over_bodies is None else over_bodies.variance
     if variance == 0.0:

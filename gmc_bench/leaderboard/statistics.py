@@ -8,6 +8,7 @@ formulas and what they mean.
 """
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -23,6 +24,8 @@ TRIMMED_SHARE = 0.25
 """Share of the scores that the interquartile mean cuts off at either end."""
 WORST_SHARE = 0.1
 """Share of the bodies that the worst decile counts, rounded up."""
+
+_MAX_LOGARITHM = math.log(sys.float_info.max)
 
 Statistic = Callable[[DoubleArray], float]
 
@@ -43,10 +46,25 @@ class Estimate:
     """`None`, as `high`, where no interval can be computed, e.g. from a single run."""
     high: float | None
 
+    def transformed(self, function: Callable[[float], float]) -> "Estimate":
+        """Return it on another scale; the function must increase."""
+        ends = (None if end is None else function(end) for end in (self.low, self.high))
+        return Estimate(function(self.value), *ends)
+
+
+def exp(value: float) -> float:
+    """Return e to a power; infinity where it is too large for a float."""
+    return math.exp(value) if value < _MAX_LOGARITHM else math.inf
+
 
 def mean(scores: DoubleArray) -> float:
     """Return the mean over runs and bodies of scores (R, B)."""
     return float(scores.mean())
+
+
+def log_mean(scores: DoubleArray) -> float:
+    """Return the logarithm of the mean, which must be positive, of scores (R, B)."""
+    return math.log(scores.mean())
 
 
 def median(scores: DoubleArray) -> float:
@@ -131,10 +149,30 @@ def run_interval(scores: DoubleArray, statistic: Statistic) -> Estimate:
     value, runs = statistic(scores), len(scores)
     if runs < 2:
         return Estimate(value, None, None)
-    left_out = np.array([statistic(np.delete(scores, run, axis=0)) for run in range(runs)])
-    error = math.sqrt((runs - 1) / runs * float(((left_out - left_out.mean()) ** 2).sum()))
+    error = float(pseudo_values(scores, statistic).std(ddof=1)) / math.sqrt(runs)
     half = t_quantile(runs - 1) * error
     return Estimate(value, value - half, value + half)
+
+
+def pseudo_values(scores: DoubleArray, statistic: Statistic) -> DoubleArray:
+    """Return what each run adds to a statistic of all, (R,): the pseudo-values of the jackknife.
+
+    They vary over runs as much as runs of which the statistic would be the mean; of the mean they
+    are the runs' means.
+
+    Args:
+        scores: (R, B).
+        statistic: function of a matrix of R or R - 1 rows.
+
+    Source:
+        Tukey 1958, Bias and confidence in not quite large samples.
+    """
+    value, runs = statistic(scores), len(scores)
+    if runs < 2:
+        return np.array([value])
+    left_out = np.array([statistic(np.delete(scores, run, axis=0)) for run in range(runs)])
+    found: DoubleArray = runs * value - (runs - 1) * left_out
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +195,12 @@ class CrossedEstimate:
     def widest(self) -> Estimate:
         """The mean with its interval over seeds and bodies, or over seeds where there is none."""
         return self.runs if self.both.low is None else self.both
+
+    def transformed(self, function: Callable[[float], float]) -> "CrossedEstimate":
+        """Return it on another scale; the function must increase."""
+        return CrossedEstimate(
+            *(item.transformed(function) for item in (self.runs, self.bodies, self.both))
+        )
 
     def with_fixed_bodies(self) -> "CrossedEstimate":
         """Return it without intervals over bodies, for bodies that are no sample of others."""

@@ -250,13 +250,17 @@ def test_two_methods_are_compared(site: Path, visit: Any) -> None:
     page = tab.open_only("compare")
     verdict = page.locator("#verdict")
     there = verdict.inner_text()
-    shown = page.locator("#pairs tbody tr").first.locator("td").nth(2).inner_text().split("\n")
-    assert f"first − second: {shown[0].strip()} (" in there
+    pair = page.locator("#pairs tbody tr").first.locator("td")
+    shown, ratio = pair.nth(2).inner_text().strip(), pair.nth(3).inner_text().split()
+    assert f"first − second: {shown}. Ratio, first / second: {ratio[0]} (" in there
     assert page.locator("#scatter circle").count() == 19  # one test body is a train body
     page.locator("#first").select_option("1")
     assert "Pick two different methods" in verdict.inner_text()
     page.locator("#second").select_option("0")
-    assert f"first − second: -{shown[0].strip()} (" in verdict.inner_text()
+    turned = verdict.inner_text()
+    assert f"first − second: -{shown}. Ratio, first / second: " in turned
+    found = [float(text.split("second: ")[2].split()[0]) for text in (there, turned)]
+    assert found[0] * found[1] == pytest.approx(1.0, abs=0.01)
     assert "method-02" in page.locator("#side-first").inner_text()
     page.get_by_text("Score per body").click()
     first, second, difference = [

@@ -28,5 +28,5 @@ def run_of(method: str, seed: int, score: float, **changes: object) -> RunRecord
 
 
 FAR = [run_of("far", 1, 100.0), run_of("far", 2, 104.0)]
-NEAR = [run_of("near", 1, 10.0), run_of("near", 2, 14.0)]
+NEAR = [run_of("near", 1, 12.0), run_of("near", 2, 14.5)]
 NEXT = [run_of("next", 1, 17.0), run_of("next", 2, 22.0)]

@@ -3,8 +3,9 @@
 A claim is a hypothesis about means over training seeds. It is *seen here* if the 95 % interval of
 the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
 cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
-the claimed size. Of two samples it is the wider of two intervals: with variances pooled over all
-that the claim compares, and with those of the two alone. Runs that are all equal have no interval:
+the claimed size. Positive numbers are compared by the logarithms of their means, as on the boards.
+Of two samples it is the wider of two intervals: with variances pooled over all that the claim
+compares, and with those of the two alone. Runs that are all equal have no interval:
 a few of them do not show that further ones would be equal, too. For claims of equivalence the
 interval must lie within a margin.
 The effect size that the paper measured decides nothing: budgets and bodies differ.
@@ -17,11 +18,19 @@ from typing import Literal
 
 import numpy as np
 
-from gmc_bench.leaderboard.comparison import MeanDifference, mean_differences, significant_pairs
+from gmc_bench.core.types import DoubleArray
+from gmc_bench.leaderboard.comparison import MeanComparison, compare_means, significant_pairs
 from gmc_bench.leaderboard.findings.evidence import Evidence
 from gmc_bench.leaderboard.findings.pools import PlannedRun, Pool, Sample
 from gmc_bench.leaderboard.findings.power import MIN_RUNS, equivalence_power, power_text
-from gmc_bench.leaderboard.statistics import Estimate, mean, run_interval
+from gmc_bench.leaderboard.statistics import (
+    Estimate,
+    exp,
+    log_mean,
+    mean,
+    pseudo_values,
+    run_interval,
+)
 
 Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
 VERDICTS: tuple[Verdict, ...] = (
@@ -50,6 +59,24 @@ class Finding:
     links: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     """Methods among `samples` that score no more than no action at all."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much better one sample is than another."""
+
+    better: Estimate
+    """Difference of the means, or of their logarithms, with its interval over seeds; positive if
+    the first is better."""
+    of_logarithms: bool
+    """Which of the two."""
+    significant: bool
+    """The means differ significantly, corrected for all pairs of samples that were compared."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the first is significantly better, by the test and by the interval."""
+        return self.significant and self.better.low is not None and self.better.low > 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,32 +196,30 @@ class Pooled(Claim):
             return found
         return replace(found, verdict="cannot be decided with these runs", power=self.needs)
 
-    def pairwise_differences(
-        self, samples: Mapping[str, Sample]
-    ) -> tuple[list[str], dict[tuple[int, int], MeanDifference]]:
-        """Return labels and the differences of their means; positive where the first is better.
+    def gaps(self, samples: Mapping[str, Sample]) -> dict[tuple[str, str], Gap]:
+        """Return how much better each of some samples is than each other.
 
         Tests have pooled variances, intervals over seeds are the wider ones. There is neither for
         two samples whose runs are all equal.
         """
         names = list(samples)
-        sign = -1.0 if self.lower_is_better else 1.0
-        columns = [sign * np.array(samples[name].values)[:, None] for name in names]
+        columns = [np.array(samples[name].values)[:, None] for name in names]
         bodies = np.zeros(1, np.int64)
-        pooled = mean_differences(columns, bodies)
-        own = mean_differences(columns, bodies, borrow=False)
+        pooled = compare_means(columns, bodies)
+        own = compare_means(columns, bodies, borrow=False)
         alike = {place for place, name in enumerate(names) if _all_equal(samples[name])}
-        return names, {
-            pair: _untested(item) if alike.issuperset(pair) else _wider(item, own[pair])
-            for pair, item in pooled.items()
-        }
-
-    def difference(self, samples: Mapping[str, Sample], first: str, second: str) -> Estimate:
-        """Return how much better the first is than the second, with the interval over seeds."""
-        names, found = self.pairwise_differences(samples)
-        i, j = names.index(first), names.index(second)
-        item = found[min(i, j), max(i, j)].estimate.runs
-        return item if i < j else _negated(item)
+        tests = {pair: item.p_runs for pair, item in pooled.items() if not alike.issuperset(pair)}
+        significant = significant_pairs(tests)
+        found = {}
+        for (i, j), item in pooled.items():
+            more = _wider(item, own[i, j])
+            if alike.issuperset((i, j)):
+                more = _point(more)
+            better = _negated(more) if self.lower_is_better else more
+            of = item.of_logarithms, (i, j) in significant
+            found[names[i], names[j]] = Gap(better, *of)
+            found[names[j], names[i]] = Gap(_negated(better), *of)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +239,10 @@ class Superiority(Pooled):
         """Return verdict, numbers and power."""
         if _too_few_runs(samples, self.labels()):
             return Finding("not run yet")
-        gap, base = self.difference(samples, self.first, self.second), _mean(samples[self.second])
-        means = _means_text(samples, self.first, self.second, self.unit)
-        here = f"{means}: {_difference_text(gap, base, self)}"
-        return _verdict_by_sign(gap, here, self._power(samples, gap, base))
-
-    def _power(self, samples: Mapping[str, Sample], gap: Estimate, base: float) -> str:
-        claimed = None if self.size is None else self.size * abs(base)
-        return power_text([samples[name] for name in self.labels()], claimed, gap.value)
+        pair = samples[self.first], samples[self.second]
+        gap = self.gaps(samples)[self.first, self.second]
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, pair, self)}"
+        return _verdict_by_sign(gap.better, here, _gap_power(gap, pair, self.size, self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,20 +268,13 @@ class Lead(Pooled):
         sign = -1.0 if self.lower_is_better else 1.0
         best = max(ours, key=lambda name: sign * _mean(usable[name]))
         rival = max(others, key=lambda name: sign * _mean(usable[name]))
-        gap, base = self.difference(usable, best, rival), _mean(usable[rival])
-        means = _means_text(usable, best, rival, self.unit)
-        here = f"{means}: {_difference_text(gap, base, self)}"
+        pair, gaps = (usable[best], usable[rival]), self.gaps(usable)
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gaps[best, rival], pair, self)}"
         left = [name for name in self.others if name not in usable]
         here += self._coverage(others)
-        claimed = None if self.size is None else self.size * abs(base)
-        power = power_text([usable[best], usable[rival]], claimed, gap.value)
-        names, found = self.pairwise_differences(usable)
-        significant = significant_pairs({pair: item.p_runs for pair, item in found.items()})
-        ahead = [name for name in others if _is_ahead(best, name, names, found, significant)]
-        behind = {
-            own: [name for name in others if _is_ahead(name, own, names, found, significant)]
-            for own in ours
-        }
+        power = _gap_power(gaps[best, rival], pair, self.size, self)
+        ahead = [name for name in others if gaps[best, name].is_ahead]
+        behind = {own: [name for name in others if gaps[name, own].is_ahead] for own in ours}
         if behind[best]:
             return self._judge_behind(f"{here}; behind {', '.join(behind[best])}", behind)
         if len(ahead) == len(self.others):
@@ -349,7 +363,7 @@ class AboveThreshold(Pooled):
         signed = _negated(found) if self.lower_is_better else found
         beyond = _minus(signed, self.threshold)
         claimed = None if claimed is None else claimed - self.threshold
-        return _verdict_by_sign(beyond, shown, power_text([sample], claimed, beyond.value))
+        return _verdict_by_sign(beyond, shown, power_text([sample.values], claimed, beyond.value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,21 +383,23 @@ class Equivalence(Pooled):
         """Return verdict, numbers and power."""
         if _too_few_runs(samples, self.labels()):
             return Finding("not run yet")
-        gap = self.difference(samples, self.first, self.second)
-        margin = EQUIVALENCE_MARGIN * max(abs(_mean(samples[name])) for name in self.labels())
-        base = _mean(samples[self.second])
-        means = _means_text(samples, self.first, self.second, self.unit)
-        here = f"{means}: {_difference_text(gap, base, self)}"
+        pair = samples[self.first], samples[self.second]
+        gap = self.gaps(samples)[self.first, self.second]
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, pair, self)}"
         asked = "not worse: by at most" if self.one_sided else "alike: within"
+        margin = EQUIVALENCE_MARGIN * max(abs(_mean(sample)) for sample in pair)
         here += f" ({asked} {margin:,.1f})"
-        if gap.low is None or gap.high is None:
+        if gap.of_logarithms:
+            margin = -math.log(1.0 - EQUIVALENCE_MARGIN)
+        better = gap.better
+        if better.low is None or better.high is None:
             return Finding("cannot be decided with these runs", here)
-        if -margin <= gap.low and (self.one_sided or gap.high <= margin):
+        if -margin <= better.low and (self.one_sided or better.high <= margin):
             return Finding("seen here", here)
-        if gap.high < -margin or gap.low > margin:
+        if better.high < -margin or better.low > margin:
             return Finding("not seen here", here)
-        inside = margin + (gap.value if self.one_sided else -abs(gap.value))
-        power = equivalence_power([samples[name].values for name in self.labels()], inside)
+        inside = margin + (better.value if self.one_sided else -abs(better.value))
+        power = equivalence_power(_on_scale_of(gap, pair), inside)
         return Finding("cannot be decided with these runs", here, power)
 
 
@@ -423,25 +439,14 @@ class Undecidable(Claim):
         return Finding("cannot be decided with these runs", self.why)
 
 
-def _wider(pooled: MeanDifference, own: MeanDifference) -> MeanDifference:
+def _wider(pooled: MeanComparison, own: MeanComparison) -> Estimate:
     """Return a difference with the wider of its intervals with pooled and with own variances.
 
     Two variances say little about what variances are like: where they differ much, intervals of
     their pool are too short.
     """
-    found = pooled.estimate.runs, own.estimate.runs
-    widest = max(found, key=lambda item: -math.inf if item.high is None else item.high)
-    return replace(pooled, estimate=replace(pooled.estimate, runs=widest))
-
-
-def _untested(found: MeanDifference) -> MeanDifference:
-    """Return a difference without test and interval."""
-    return replace(
-        found,
-        estimate=replace(found.estimate, runs=_point(found.estimate.runs)),
-        p_runs=None,
-        p_both=None,
-    )
+    found = pooled.difference.runs, own.difference.runs
+    return max(found, key=lambda item: -math.inf if item.high is None else item.high)
 
 
 def _point(found: Estimate) -> Estimate:
@@ -464,20 +469,6 @@ def _too_few_runs(samples: Mapping[str, Sample], labels: Sequence[str]) -> bool:
     return any(len(samples[n].values) < MIN_RUNS if n in samples else True for n in labels)
 
 
-def _is_ahead(
-    first: str,
-    second: str,
-    names: Sequence[str],
-    found: Mapping[tuple[int, int], MeanDifference],
-    significant: set[tuple[int, int]],
-) -> bool:
-    """Return whether one is significantly better than another, by seeds."""
-    i, j = names.index(first), names.index(second)
-    pair = (min(i, j), max(i, j))
-    gap = found[pair].estimate.runs if i < j else _negated(found[pair].estimate.runs)
-    return pair in significant and gap.low is not None and gap.low > 0.0
-
-
 def _mean(sample: Sample) -> float:
     return math.fsum(sample.values) / len(sample.values)
 
@@ -496,33 +487,52 @@ def _minus(found: Estimate, amount: float) -> Estimate:
     )
 
 
-def _means_text(
-    samples: Mapping[str, Sample],
-    first: str,
-    second: str,
-    unit: str,
-) -> str:
+def _means_text(pair: tuple[Sample, Sample], unit: str) -> str:
     parts = [
-        f"{name} {figure(_mean(samples[name]))} ({len(samples[name].values)} seeds)"
-        for name in (first, second)
+        f"{sample.label} {figure(_mean(sample))} ({len(sample.values)} seeds)" for sample in pair
     ]
     return " against ".join(parts) + (f" {unit}" if unit else "")
 
 
-def _difference_text(gap: Estimate, base: float, claim: Pooled) -> str:
-    """Return a difference as a share of the second mean, or as it is where that means nothing."""
+def _gap_text(gap: Gap, pair: tuple[Sample, Sample], claim: Pooled) -> str:
+    """Return a gap as a share of the second mean, or as it is where that means nothing."""
     way = "lower" if claim.lower_is_better else "higher"
-    after = "" if gap.low is not None else f", {_NO_INTERVAL}"
+    better, base = gap.better, _mean(pair[1])
+    after = "" if better.low is not None else f", {_NO_INTERVAL}"
     if base <= 0.0:
         unit = "percentage points" if claim.unit == "%" else claim.unit  # no share of the second
-        return f"{way} by {_estimate_text(gap, 1, unit)}{after}"
-    low, high = gap.low, gap.high
-    share = Estimate(
-        100.0 * gap.value / base,
-        None if low is None else 100.0 * low / base,
-        None if high is None else 100.0 * high / base,
-    )
+        return f"{way} by {_estimate_text(better, 1, unit)}{after}"
+    if gap.of_logarithms:
+        share = better.transformed(
+            lambda x: 100.0 * (1.0 - exp(-x) if claim.lower_is_better else exp(x) - 1.0)
+        )
+    else:
+        share = better.transformed(lambda x: 100.0 * x / base)
     return f"{way} by {_estimate_text(share, 1, '%')}{after}"
+
+
+def _gap_power(gap: Gap, pair: tuple[Sample, Sample], size: float | None, claim: Pooled) -> str:
+    """Return how many seeds would show a gap.
+
+    Args:
+        gap: what was measured.
+        pair: the runs.
+        size: share of the second mean by which the paper's first is better, if it says so.
+        claim: whose gap it is.
+    """
+    if size is None:
+        claimed = None
+    elif gap.of_logarithms:
+        claimed = -math.log1p(-size) if claim.lower_is_better else math.log1p(size)
+    else:
+        claimed = size * abs(_mean(pair[1]))
+    return power_text(_on_scale_of(gap, pair), claimed, gap.better.value)
+
+
+def _on_scale_of(gap: Gap, pair: tuple[Sample, Sample]) -> list[DoubleArray]:
+    """Return runs that vary as what is compared does."""
+    statistic = log_mean if gap.of_logarithms else mean
+    return [pseudo_values(np.array(sample.values)[:, None], statistic) for sample in pair]
 
 
 def _estimate_text(found: Estimate, digits: int, unit: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gmc_bench.leaderboard.findings.pools import SEEDS, Sample
+from gmc_bench.core.types import DoubleArray
+from gmc_bench.leaderboard.findings.pools import SEEDS
 from gmc_bench.leaderboard.statistics import VarianceEstimate, sum_variances, t_quantile
 
 POWER = 0.8
@@ -16,23 +17,24 @@ MIN_RUNS = 2
 """Runs of each side that an interval needs."""
 
 
-def power_text(samples: Sequence[Sample], claimed: float | None, measured: float) -> str:
+def power_text(
+    samples: Sequence[Sequence[float] | DoubleArray], claimed: float | None, measured: float
+) -> str:
     """Return how many seeds would decide, by the sample variances of the runs that there are.
 
     The test is that of a single pair, without correction for other pairs. Nothing is said of runs
     that are all equal, whose variance is unknown rather than zero.
 
     Args:
-        samples: one, or the two that are compared.
+        samples: runs of one, or of the two that are compared.
         claimed: the size of the effect to be found; `None` takes the measured one.
         measured: what was found.
     """
-    values = [item.values for item in samples]
-    if all(len(set(each)) == 1 for each in values):
+    if all(len(set(values)) == 1 for values in samples):
         return ""
     each = " per side" if len(samples) > 1 else ""
     chance = f"in {100 * POWER:.0f} % of cases"
-    needed = seeds_needed(values, abs(measured))
+    needed = seeds_needed(samples, abs(measured))
     found = (
         f"{_seeds(needed)}{each} would show the difference measured here {chance}"
         if needed is not None
@@ -40,16 +42,16 @@ def power_text(samples: Sequence[Sample], claimed: float | None, measured: float
     )
     if claimed is None:
         return found
-    needed = seeds_needed(values, claimed)
+    needed = seeds_needed(samples, claimed)
     if needed is None:
         return found
-    if needed <= min(map(len, values)):
+    if needed <= min(map(len, samples)):
         after = f"; {found}" if found else ""
         return f"an effect as large as the claim's would have shown {chance}{after}"
     return f"{_seeds(needed)}{each} would show an effect as large as the claim's {chance}"
 
 
-def equivalence_power(samples: Sequence[Sequence[float]], inside: float) -> str:
+def equivalence_power(samples: Sequence[Sequence[float] | DoubleArray], inside: float) -> str:
     """Return how many seeds would decide if the difference is the one measured.
 
     Args:
@@ -70,7 +72,7 @@ def _seeds(needed: int) -> str:
     return f"about {needed:,} seeds" if needed <= _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
 
 
-def seeds_needed(samples: Sequence[Sequence[float]], size: float) -> int | None:
+def seeds_needed(samples: Sequence[Sequence[float] | DoubleArray], size: float) -> int | None:
     """Return how many runs of each sample show an effect with `POWER`, two-sided at 5 %.
 
     The least n at which a noncentral t variable with noncentrality size / sqrt(sum of variances /

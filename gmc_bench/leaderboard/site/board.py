@@ -284,7 +284,9 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": _plain(item.difference.widest),
+                "difference": analysis.difference(item),
+                "isRatio": item.of_logarithms,
+                "estimate": _plain((item.ratio or item.difference).widest),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.significant),
             }

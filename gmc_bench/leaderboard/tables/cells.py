@@ -77,13 +77,13 @@ def row_cells(row: Row) -> dict[str, str]:
 
 
 def pair_cells(pair: Comparison) -> dict[str, str]:
-    """Return how two rows differ, by heading."""
-    found = pair.difference
+    """Return how two rows differ, by heading; without a ratio, intervals are of the difference."""
+    found, digits = (pair.ratio, 2) if pair.ratio else (pair.difference, 1)
     return {
-        "Difference": f"{found.value:z,.1f}",
-        "Other seeds": ends_text(found.runs),
-        "Other bodies": ends_text(found.bodies),
-        "Both": ends_text(found.both),
+        "Ratio": f"{found.value:,.2f}" if pair.ratio else NONE,
+        "Other seeds": ends_text(found.runs, digits),
+        "Other bodies": ends_text(found.bodies, digits),
+        "Both": ends_text(found.both, digits),
         "Win": estimate_text(pair.probability_of_improvement, 2),
         "Told apart": yes_or_no(pair.significant),
         "Here": yes_or_no(pair.significant_here),
@@ -149,11 +149,11 @@ def estimate_text(estimate: Estimate | None, digits: int = 1) -> str:
     return f"{value} ({estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f})"
 
 
-def ends_text(estimate: Estimate) -> str:
+def ends_text(estimate: Estimate, digits: int = 1) -> str:
     """Return `low to high`, or a dash."""
     if estimate.low is None or estimate.high is None:
         return NONE
-    return f"{estimate.low:z,.1f} to {estimate.high:z,.1f}"
+    return f"{estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f}"
 
 
 def metres_text(score: float, metres_per_return: float | None) -> str:

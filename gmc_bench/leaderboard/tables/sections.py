@@ -195,13 +195,17 @@ def _section(
 def _against_sections(analysis: TableAnalysis) -> list[Section]:
     """Return the comparisons of the first place with every other."""
     headings: tuple[str, ...] = (
-        *(*KEY_HEADINGS, "Difference", "Other seeds", "Other bodies", "Both", "Win"),
+        *(*KEY_HEADINGS, "Difference", "Ratio", "Other seeds", "Other bodies", "Both", "Win"),
         *("Told apart", "Here"),
     )
     if not analysis.bodies_are_sampled:
         headings = tuple(name for name in headings if name not in BEYOND)
     rows = [
-        {**key_cells(analysis.rows[pair.second].row.key), **pair_cells(pair)}
+        {
+            **key_cells(analysis.rows[pair.second].row.key),
+            "Difference": f"{analysis.difference(pair):z,.1f}",
+            **pair_cells(pair),
+        }
         for pair in analysis.comparisons
         if pair.first == 0
     ]

@@ -16,8 +16,8 @@ EXPLANATION_HERE = (
 GROUPS = (
     "Rows that share a letter cannot be told apart (they do not differ significantly), whatever "
     "their rank: over other seeds and other bodies (Group), over other seeds on these bodies "
-    "(Group here). Methods are compared body by body, with moderated t-tests and Shaffer's "
-    "correction for all pairs."
+    "(Group here). Methods are compared body by body, by the ratio of their means where all are "
+    "positive, with moderated t-tests and Shaffer's correction for all pairs."
 )
 EARLIER = (
     "**An earlier protocol.** The rules of this name have changed since: nothing can be added, and "
@@ -25,8 +25,9 @@ EARLIER = (
 )
 METRES = "Metres: how far a body got on average, which is return x {metres:g} s."
 AGAINST = (
-    "How much higher the first place scores, body by body, with 95 % intervals for this pair "
-    "alone. Win: how likely a run of the first place scores higher on a body (95 % over seeds)."
+    "How much higher the first place scores, and how many times as high, with 95 % intervals of "
+    "the ratio for this pair alone (of the difference, where a run's mean is not positive). Win: "
+    "how likely a run of the first place scores higher on a body (95 % over seeds)."
 )
 OTHERS = (
     "Median over bodies; IQM: mean of the middle half of all runs and bodies; worst decile: mean "
@@ -78,8 +79,8 @@ SCORED_ON_TRAIN = (
 )
 GROUPS_HERE = (
     "Rows that share a letter cannot be told apart (they do not differ significantly) over other "
-    "seeds on these bodies, whatever their rank. Methods are compared with moderated t-tests and "
-    "Shaffer's correction for all pairs."
+    "seeds on these bodies, whatever their rank. Methods are compared by the ratio of their means "
+    "where all are positive, with moderated t-tests and Shaffer's correction for all pairs."
 )
 UNRANKED = "Runs that do not follow the protocol, with the score by which others are ranked."
 PUBLISHED = (

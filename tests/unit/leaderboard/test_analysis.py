@@ -9,7 +9,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.breakdown import break_down
-from gmc_bench.leaderboard.comparison import mean_differences
+from gmc_bench.leaderboard.comparison import compare_means
 from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.stability import Ranking
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
@@ -187,9 +187,9 @@ def test_a_table_without_complete_rows_is_empty() -> None:
 
 def test_comparisons_by_hand() -> None:
     records = [
-        _shared(mean + 1.0, mean - 1.0, seed=seed, method=method)
+        _shared(1.01 * mean, 0.99 * mean, seed=seed, method=method)
         for method, means in {
-            "far": (1.0, 2.0, 3.0),
+            "far": (9.9, 10.0, 10.1),
             "near": (99.0, 100.0, 101.0),
             "best": (99.5, 101.0, 102.5),
         }.items()
@@ -205,13 +205,16 @@ def test_comparisons_by_hand() -> None:
         (0, 2): True,
         (1, 2): True,
     }
-    # Variances 1, 1 and 9 / 4 are no more unlike than chance makes them: pooled 17 / 12, with six
-    # degrees of freedom, t = 2.4469.
-    half = 2.4469118511 * (2.0 * 17.0 / 12.0 / 3.0) ** 0.5
-    difference = pairs[1, 2].difference.runs
-    assert (difference.value, difference.low, difference.high) == pytest.approx(
-        (98.0, 98.0 - half, 98.0 + half)
+    # Relative variances of 1e-4, 1e-4 and (1.5 / 101)^2 are no more unlike than chance makes them:
+    # pooled, with six degrees of freedom, t = 2.4469.
+    pooled = (1e-4 + 1e-4 + (1.5 / 101.0) ** 2) / 3.0
+    half = 2.4469118511 * (2.0 * pooled / 3.0) ** 0.5
+    assert pairs[1, 2].ratio is not None
+    ratio = pairs[1, 2].ratio.runs
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
+        (10.0, 10.0 * np.exp(-half), 10.0 * np.exp(half))
     )
+    assert analysis.difference(pairs[1, 2]) == pytest.approx(90.0)
     # Wins of 99.5, 101, 102.5 over 99, 100, 101: 1, 2 1/2 and 3 of 9 pairs, on both bodies.
     assert pairs[0, 1].probability_of_improvement.value == pytest.approx(6.5 / 9.0)
     assert pairs[0, 2].probability_of_improvement == Estimate(1.0, None, None)
@@ -232,7 +235,7 @@ def test_pairs_with_a_row_of_extra_seeds_are_corrected_for_repeated_looks(
     analysis = _analyse(records)
     assert [row.row.key.method for row in analysis.rows] == ["best", "more", "last"]
     scores = [row.scores for row in analysis.rows]
-    for pair, plain in mean_differences(scores, np.arange(2)).items():
+    for pair, plain in compare_means(scores, np.arange(2)).items():
         (found,) = [item for item in analysis.comparisons if (item.first, item.second) == pair]
         assert plain.p_runs is not None
         assert 0.0 < plain.p_runs < 1.0

@@ -9,9 +9,9 @@ from scipy import special, stats
 
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.leaderboard.comparison import (
-    MeanDifference,
+    MeanComparison,
+    compare_means,
     letter_groups,
-    mean_differences,
     moderate_variances,
     probability_of_improvement,
     significant_pairs,
@@ -23,28 +23,94 @@ def _column(*values: float) -> DoubleArray:
     return np.array(values)[:, None]
 
 
-def _difference(first: DoubleArray, second: DoubleArray) -> MeanDifference:
-    return mean_differences([first, second], np.arange(first.shape[1]))[0, 1]
+def _compared(first: DoubleArray, second: DoubleArray) -> MeanComparison:
+    return compare_means([first, second], np.arange(first.shape[1]))[0, 1]
 
 
 def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
     # Both variances are 1, so nothing says that they differ: 4 degrees of freedom, as Student's
     # test; the standard error of the difference is sqrt(2 / 3).
-    found = _difference(_column(1, 2, 3), _column(4, 5, 6))
-    expected = stats.ttest_ind([1, 2, 3], [4, 5, 6])
-    assert found.estimate.value == -3.0
+    found = _compared(_column(-3, -2, -1), _column(0, 1, 2))
+    expected = stats.ttest_ind([-3, -2, -1], [0, 1, 2])
+    assert not found.of_logarithms
+    assert found.difference.value == -3.0
     assert found.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
     half = stats.t.ppf(0.975, 4) * (2.0 / 3.0) ** 0.5
-    assert found.estimate.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
+    assert found.difference.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
 
 
 def test_without_borrowing_tests_over_seeds_are_welchs() -> None:
-    methods = [_column(1, 2, 3), _column(4, 6, 8, 9), _column(0, 5, 10)]
-    found = mean_differences(methods, np.zeros(1, np.int64), borrow=False)
+    methods = [_column(-1, -2, -3), _column(-4, -6, -8, -9), _column(0, -5, -10)]
+    found = compare_means(methods, np.zeros(1, np.int64), borrow=False)
     for (i, j), item in found.items():
         expected = stats.ttest_ind(methods[i][:, 0], methods[j][:, 0], equal_var=False)
         assert item.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
-        assert item.estimate.runs.low == pytest.approx(expected.confidence_interval().low, rel=1e-9)
+        assert item.difference.runs.low == pytest.approx(
+            expected.confidence_interval().low, rel=1e-9
+        )
+
+
+def test_positive_means_are_compared_by_their_logarithms() -> None:
+    # Without one of its runs, the mean of the first is 2.5, 2 or 1.5; of the second 4 times that.
+    found = _compared(_column(1, 2, 3), _column(4, 8, 12))
+    assert found.of_logarithms
+    assert found.difference.value == pytest.approx(-np.log(4.0))
+    error = (2.0 * 2.0 / 3.0 * 3.0 * np.log([2.5, 2.0, 1.5]).var()) ** 0.5
+    assert found.p_runs == pytest.approx(2.0 * stats.t.sf(np.log(4.0) / error, 4))
+    half = stats.t.ppf(0.975, 4) * error
+    assert found.difference.runs.high == pytest.approx(-np.log(4.0) + half)
+
+
+def test_of_logarithms_too_tests_without_borrowing_have_the_variances_of_the_two_alone() -> None:
+    methods = [_column(1, 2, 3), _column(4, 6, 8, 9), _column(1, 5, 9)]
+    for (i, j), item in compare_means(methods, np.zeros(1, np.int64), borrow=False).items():
+        sides = [methods[place][:, 0] for place in (i, j)]
+        left_out = [np.log((runs.sum() - runs) / (len(runs) - 1)) for runs in sides]
+        parts = [(len(each) - 1) * each.var() for each in left_out]  # of the jackknife
+        degrees = sum(parts) ** 2 / sum(
+            part**2 / (len(each) - 1) for part, each in zip(parts, left_out, strict=True)
+        )
+        value = np.log(methods[i].mean() / methods[j].mean())
+        expected = 2.0 * stats.t.sf(abs(value) / sum(parts) ** 0.5, degrees)
+        assert item.p_runs == pytest.approx(expected)
+
+
+def test_a_unit_changes_no_comparison_of_logarithms() -> None:
+    rng = np.random.default_rng(0)
+    first, second = np.exp(rng.normal(size=(2, 4, 6)))
+    found, scaled = _compared(first, second), _compared(first, 1e3 * second)
+    assert scaled.difference.value == pytest.approx(found.difference.value - np.log(1e3))
+    for part in ("runs", "bodies", "both"):
+        before, after = getattr(found.difference, part), getattr(scaled.difference, part)
+        assert after.high - after.value == pytest.approx(before.high - before.value)
+
+
+def test_bodies_count_by_their_share_of_the_mean() -> None:
+    # On two bodies each run scores 1 and 3, of the other method 40 and 40: shares 0.5 and 1.5, 1
+    # and 1, and a difference of -0.5 and 0.5, with one degree of freedom.
+    first, second = np.array([[1.0, 3.0]] * 3), np.array([[40.0, 40.0]] * 3)
+    first[0] += 0.02
+    second[0] += 0.2
+    found = _compared(first, second).difference.bodies
+    by_body = first.mean(axis=0) / first.mean() - second.mean(axis=0) / second.mean()
+    half = stats.t.ppf(0.975, 1) * float((by_body**2).mean()) ** 0.5
+    assert found.high is not None
+    assert found.high - found.value == pytest.approx(half)
+
+
+@pytest.mark.parametrize("worst", [0.0, -1.0])
+def test_a_run_without_a_positive_mean_is_compared_by_difference(worst: float) -> None:
+    methods = [_column(1, 2, 3), _column(worst, 5, 9), _column(2, 5, 6)]
+    found = compare_means(methods, np.zeros(1, np.int64))
+    assert {pair: item.of_logarithms for pair, item in found.items()} == {
+        (0, 1): False,
+        (0, 2): True,
+        (1, 2): False,
+    }
+    assert list(found) == [(0, 1), (0, 2), (1, 2)]
+    assert found[1, 2].difference.value == pytest.approx((worst + 14.0) / 3.0 - 13.0 / 3.0)
+    # It says nothing about how the logarithms of others vary.
+    assert found[0, 2] == _compared(methods[0], methods[2])
 
 
 OWN = [VarianceEstimate(4.0**power, 4.0) for power in range(5)]
@@ -111,8 +177,8 @@ def test_there_is_no_prior_where_variances_are_unknown() -> None:
 def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(3, 1)) + np.arange(4.0), rng.normal(size=(3, 1)) * np.ones(4)
-    few = _difference(first, second)
-    many = _difference(first.repeat(100, axis=1), second.repeat(100, axis=1))
+    few = _compared(first, second)
+    many = _compared(first.repeat(100, axis=1), second.repeat(100, axis=1))
     assert few.p_runs == pytest.approx(many.p_runs)
 
     def width(estimate: Estimate) -> float:
@@ -120,12 +186,12 @@ def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs()
         assert estimate.high is not None
         return estimate.high - estimate.low
 
-    assert width(many.estimate.bodies) < 0.1 * width(few.estimate.bodies)
+    assert width(many.difference.bodies) < 0.1 * width(few.difference.bodies)
     # Repeats in the same cluster add no evidence.
     clusters = np.arange(4).repeat(100)
     repeats = [first.repeat(100, axis=1), second.repeat(100, axis=1)]
-    clustered = mean_differences(repeats, clusters)[0, 1]
-    assert width(clustered.estimate.bodies) == pytest.approx(width(few.estimate.bodies))
+    clustered = compare_means(repeats, clusters)[0, 1]
+    assert width(clustered.difference.bodies) == pytest.approx(width(few.difference.bodies))
 
 
 def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
@@ -133,12 +199,12 @@ def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
     for _ in range(50):
         runs = 10.0 ** rng.uniform(-1.0, 1.0)
         scores = [runs * rng.normal(size=(3, 1)) + rng.normal(size=(3, 9)) for _ in range(2)]
-        found = _difference(*scores)
+        found = _compared(*scores)
         assert found.p_runs is not None
         assert found.p_both is not None
         assert found.p_both >= found.p_runs
-        for part in (found.estimate.runs, found.estimate.bodies):
-            assert found.estimate.both.high >= part.high  # type: ignore[operator]
+        for part in (found.difference.runs, found.difference.bodies):
+            assert found.difference.both.high >= part.high  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -156,9 +222,9 @@ def test_a_difference_beyond_seeds_and_bodies_by_hand(
 ) -> None:
     runs = np.array([-1.5, -0.5, 0.5, 1.5])
     rest = np.outer([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0])
-    first = 5.0 + runs[:, None] + runs + rest
-    second = 2.0 + runs[:, None] + effects * runs + 0.5 * rest
-    found = _difference(first, second)
+    first = -2.0 + runs[:, None] + runs + rest
+    second = -5.0 + runs[:, None] + effects * runs + 0.5 * rest
+    found = _compared(first, second)
     halves = {
         "bodies": stats.t.ppf(0.975, 3) * bodies**0.5,
         "both": stats.t.ppf(0.975, degrees) * both**0.5,
@@ -171,24 +237,24 @@ def test_a_difference_beyond_seeds_and_bodies_by_hand(
     assert max(p, key=p.__getitem__) == max(halves, key=halves.__getitem__) == shown
     assert found.p_both == pytest.approx(p[shown])
     assert found.p_both > found.p_runs
-    assert found.estimate.both.high == pytest.approx(3.0 + halves[shown])
+    assert found.difference.both.high == pytest.approx(3.0 + halves[shown])
 
 
 @pytest.mark.parametrize("second", [_column(1, 1), _column(2, 2)])
 def test_a_few_runs_that_are_all_equal_decide_nothing(second: DoubleArray) -> None:
-    found = _difference(_column(2, 2), second)
+    found = _compared(_column(2, 2), second)
     assert (found.p_runs, found.p_both) == (None, None)
-    assert found.estimate.runs.low is found.estimate.runs.high is None
+    assert found.difference.runs.low is found.difference.runs.high is None
     # One of two with a spread is enough.
-    found = _difference(_column(2, 2), _column(1, 1.5))
+    found = _compared(_column(2, 2), _column(1, 1.5))
     assert found.p_runs is not None
     assert 0.0 < found.p_runs < 1.0
 
 
 def test_a_difference_that_is_the_same_on_every_body_is_as_sure_as_its_runs() -> None:
     spread = np.array([[1.0], [3.0], [2.0]])
-    found = _difference(np.zeros((3, 2)), spread + np.zeros(2))
-    assert found.estimate.bodies == Estimate(-2.0, -2.0, -2.0)
+    found = _compared(np.zeros((3, 2)), spread + np.zeros(2))
+    assert found.difference.bodies == Estimate(-2.0, -2.0, -2.0)
     assert found.p_runs is not None
     assert found.p_both is not None
     assert 0.0 < found.p_runs <= found.p_both
@@ -197,16 +263,16 @@ def test_a_difference_that_is_the_same_on_every_body_is_as_sure_as_its_runs() ->
 def test_sums_of_equal_numbers_in_another_order_do_not_differ() -> None:
     first = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
     for scale in (1.0, 1e9):
-        assert _difference(scale * first, scale * first[::-1, [1, 2, 0]]).p_runs in (None, 1.0)
+        assert _compared(scale * first, scale * first[::-1, [1, 2, 0]]).p_runs in (None, 1.0)
 
 
 @pytest.mark.parametrize(("first", "second"), [((1,), (2, 3)), ((1, 2), (3,)), ((1,), (2,))])
 def test_a_single_run_is_compared_without_interval_and_test(
     first: tuple[float, ...], second: tuple[float, ...]
 ) -> None:
-    found = _difference(_column(*first), _column(*second))
+    found = _compared(_column(*first), _column(*second))
     assert (found.p_runs, found.p_both) == (None, None)
-    assert (found.estimate.runs.low, found.estimate.both.high) == (None, None)
+    assert (found.difference.runs.low, found.difference.both.high) == (None, None)
     assert probability_of_improvement(_column(*first), _column(*second)) == Estimate(
         0.0, None, None
     )
@@ -296,7 +362,9 @@ def test_shaffer_by_hand() -> None:
     assert _significant(0.04, None, None) == [True, False, False]
 
 
-def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[float, float, float]:
+def _tables(
+    count: int, runs: int, means: DoubleArray, unlike: float, variation: float | None = None
+) -> tuple[float, float, float]:
     """Return the share of made-up tables with a false finding, and shares of true ones found.
 
     Args:
@@ -304,6 +372,8 @@ def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[f
         runs: per method.
         means: (K,), true scores; equal ones are equal methods.
         unlike: standard deviation of the logarithm of the methods' variances.
+        variation: typical coefficient of variation of runs, which are log-normal; by default runs
+            are normal with a typical standard deviation of 1, whatever the mean.
 
     Returns:
         False findings; true ones found by `significant_pairs`, and by Welch's test with Holm's
@@ -314,9 +384,14 @@ def _tables(count: int, runs: int, means: DoubleArray, unlike: float) -> tuple[f
     equal = {(i, j): means[i] == means[j] for i, j in combinations(range(len(means)), 2)}
     for _ in range(count):
         sd = np.exp(0.5 * unlike * rng.standard_normal(len(means)))
-        noise = sd[:, None] * rng.standard_normal((len(means), runs)) + means[:, None]
+        normal = rng.standard_normal((len(means), runs))
+        if variation is None:
+            noise = sd[:, None] * normal + means[:, None]
+        else:
+            width = np.sqrt(np.log1p((variation * sd[:, None]) ** 2))
+            noise = means[:, None] * np.exp(width * normal - width**2 / 2.0)
         methods = [run[:, None] + 0.1 * rng.standard_normal((runs, 10)) for run in noise]
-        pairs = mean_differences(methods, np.arange(10))
+        pairs = compare_means(methods, np.arange(10))
         told = significant_pairs({pair: item.p_runs for pair, item in pairs.items()})
         false += any(equal[pair] for pair in told)
         unequal = [pair for pair in pairs if not equal[pair]]
@@ -343,13 +418,29 @@ def test_more_pairs_are_significant_than_by_separate_tests() -> None:
     assert found > 0.4 > 0.3 > welch
 
 
+def test_runs_that_scatter_in_proportion_to_their_mean_are_told_apart() -> None:
+    means = np.array([100.0, 100.0, 30.0, 30.0, 10.0])
+    false, found, welch = _tables(60, 5, means, 0.5, variation=0.5)
+    assert false <= 0.1
+    assert found > 0.6 > 0.4 > welch
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("runs", [3, 5])
 @pytest.mark.parametrize(
-    ("runs", "unlike", "limit"), [(3, 0.0, 0.05), (3, 1.0, 0.09), (5, 0.0, 0.05), (5, 1.0, 0.07)]
+    ("variation", "unlike", "limits"),
+    [
+        (None, 0.0, (0.05, 0.05)),
+        (None, 1.0, (0.09, 0.08)),
+        (0.5, 0.0, (0.065, 0.065)),
+        (0.5, 1.0, (0.11, 0.09)),
+    ],
 )
-def test_false_findings_stay_near_five_percent(runs: int, unlike: float, limit: float) -> None:
+def test_false_findings_stay_near_five_percent(
+    runs: int, variation: float | None, unlike: float, limits: tuple[float, float]
+) -> None:
     # Unlike variances cost a little of the 5 %: the rates of docs/statistics.md, rounded up.
-    assert _tables(1500, runs, np.zeros(5), unlike)[0] <= limit
+    assert _tables(1500, runs, np.full(5, 10.0), unlike, variation)[0] <= limits[runs == 5]
 
 
 def _matrix(count: int, *pairs: tuple[int, int]) -> BoolArray:

@@ -31,7 +31,7 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
     found = make_overview([analysis_of([*FAR, *NEAR, NEXT[0]])], ())
     rows = {line.split(" | ")[0]: line for line in grid(found)}
     assert rows["| far"] == "| far | 102 a |"
-    assert rows["| near"] == "| near | 12 b |"
+    assert rows["| near"] == "| near | 14 b |"
     assert rows["| next"] == "| next | *1/2* |"
     alike = make_overview([analysis_of([*NEAR, *NEXT])], ())
     assert leader(alike).endswith("; its lead over near is not significant.")

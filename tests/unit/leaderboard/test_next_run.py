@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 from gmc_bench.leaderboard.analysis import TableAnalysis
@@ -74,16 +75,19 @@ def test_seeds_that_a_protocol_leaves_open_are_not_asked_for() -> None:
 def _table(**methods: Sequence[float]) -> TableAnalysis:
     """Return a table of methods by the score of each seed, which is that of every body.
 
-    But for those called `uneven`, of which half the bodies score 3 more and half 3 less.
+    But for those called `uneven`, of which half the bodies score 3 more and half 3 less. All are
+    lowered by 100, so that methods are compared by their differences.
     """
     train = make_returns("train", {"a": [1.0], "b": [1.0]})
     records = []
     for method, scores in methods.items():
         off = 3.0 if method.startswith("uneven") else 0.0
         for seed, score in enumerate(scores, 1):
-            test = {body: [score + off * (-1) ** place] for place, body in enumerate(BODIES)}
+            test = {
+                body: [score - 100.0 + off * (-1) ** place] for place, body in enumerate(BODIES)
+            }
             returns = train + make_returns("test", test)
-            records.append(run_of(method, seed, score, returns=returns))
+            records.append(run_of(method, seed, 0.0, returns=returns))
     return analysis_of(records)
 
 
@@ -169,6 +173,29 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
     )
 
 
+def test_positive_scores_gain_by_their_logarithms() -> None:
+    """Either run of 8 -+ 4 and of 1 -+ 0.3 is what is left of the mean without the other."""
+    critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
+    distance = np.log(8.0)
+    large, small = (np.log([1.0 - off, 1.0 + off]).var() for off in (0.5, 0.3))  # of means of two
+
+    def power(variance: float) -> float:
+        return NormalDist(critical).cdf(distance / variance**0.5)
+
+    records = [
+        run_of(method, seed, 0.0, returns=(
+            *make_returns("train", {"a": [1.0], "b": [1.0]}),
+            *make_returns("test", {body: [mean + off * deviation] for body in BODIES}),
+        ))
+        for method, mean, deviation in (("high", 8.0, 4.0), ("low", 1.0, 0.3))
+        for seed, off in ((1, -1.0), (2, 1.0))
+    ]  # fmt: skip
+    (found,) = next_runs([analysis_of(records)], ["high", "low"])
+    assert (found.method, found.seed) == ("high", 3)
+    gain = power(small + large * 2.0 / 3.0) - power(small + large)
+    assert f" expected to add {gain:.2f}, most likely high and low" in found.why
+
+
 def test_bodies_of_one_geometry_are_as_good_as_one() -> None:
     """Differences of +3 on three bodies of one geometry, and of -3 on three of another.
 
@@ -176,7 +203,7 @@ def test_bodies_of_one_geometry_are_as_good_as_one() -> None:
     """
     returns = make_returns("train", {"a": [1.0], "b": [1.0]})
     records = []
-    for method, level, uneven in (("high", 17.0, 3.0), ("low", 14.0, 0.0)):
+    for method, level, uneven in (("high", -17.0, 3.0), ("low", -20.0, 0.0)):
         for seed, off in ((1, -1.0), (2, 1.0)):
             signs = dict(zip(BODIES, (1.0, 1.0, 1.0, -1.0, -1.0, -1.0), strict=True))
             test = make_returns(

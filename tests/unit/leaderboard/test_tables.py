@@ -140,11 +140,11 @@ train score, training return.
 
 {AGAINST}
 
-| Method | Preset | Settings | Difference | Other seeds | Other bodies | Both | Win \
+| Method | Preset | Settings | Difference | Ratio | Other seeds | Other bodies | Both | Win \
 | Told apart | Here |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| single v1 | lite | {SHORT} | 1,235.0 | {none} | 1,235.0 to 1,235.0 | {none} | 1.00 ({none}) \
-| no | no |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| single v1 | lite | {SHORT} | 1,235.0 | {none} | {none} | 1,235.0 to 1,235.0 | {none} \
+| 1.00 ({none}) | no | no |
 
 ## Places by other statistics
 

@@ -120,9 +120,14 @@ function withInterval([value, low, high], digits) {
 
 function turned(pair) {
   // The same pair seen from the second method.
-  const minus = ([value, low, high]) => [value, high, low].map((x) => (x === null ? null : -x));
-  const rest = ([value, low, high]) => [value, high, low].map((x) => (x === null ? null : 1 - x));
-  return { ...pair, difference: minus(pair.difference), probability: rest(pair.probability) };
+  const each = (turn, [value, low, high]) =>
+    [value, high, low].map((x) => (x === null ? null : turn(x)));
+  return {
+    ...pair,
+    difference: -pair.difference,
+    estimate: each(pair.isRatio ? (x) => 1 / x : (x) => -x, pair.estimate),
+    probability: each((x) => 1 - x, pair.probability),
+  };
 }
 
 function findPair(data, first, second) {
@@ -140,7 +145,10 @@ function showVerdict(data, first, second) {
     return;
   }
   verdict.textContent =
-    `Difference of means, first − second: ${withInterval(pair.difference, data.digits)}. ` +
+    (pair.isRatio
+      ? `Difference of means, first − second: ${formatted(pair.difference, data.digits)}. ` +
+        `Ratio, first / second: ${withInterval(pair.estimate, 2)}. `
+      : `Difference of means, first − second: ${withInterval(pair.estimate, data.digits)}. `) +
     `Probability that the first is better on a body: ${withInterval(pair.probability, 2)}. ` +
     (pair.distinguishable ? "They can be told apart." : "They cannot be told apart.");
 }

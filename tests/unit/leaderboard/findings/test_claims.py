@@ -1,5 +1,6 @@
 """Verdicts of claims on made-up samples."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,15 @@ def _samples(**values: tuple[float, ...]) -> dict[str, Sample]:
     }
 
 
+def _logarithms(values: Sequence[float]) -> list[float]:
+    """Return pseudo-values of the logarithm of a mean: what each run adds to it."""
+    count, whole = len(values), np.log(np.mean(values))
+    return [
+        count * whole - (count - 1) * np.log((sum(values) - value) / (count - 1))
+        for value in values
+    ]
+
+
 @pytest.mark.parametrize(
     ("a", "verdict"),
     [
@@ -49,11 +59,11 @@ def test_the_interval_of_a_gap_decides(a: tuple[float, ...], verdict: str) -> No
 
 
 def test_a_gap_must_show_without_pooled_variances_too() -> None:
-    """Pooled, the interval of the gap of 4 is 1.2 to 6.8; by Welch's test, -0.6 to 8.6."""
-    values = _samples(a=(12.0, 14.0, 16.0), b=(9.5, 10.0, 10.5))
+    """Pooled, the interval of the gap is 3.9 to 88.6 %; by Welch's test, -6.8 to 110.4 %."""
+    values = _samples(a=(11.5, 14.0, 16.5), b=(9.5, 10.0, 10.5))
     found = Superiority(**TEXTS, first="a", second="b").decide(values)
     assert found.verdict == "cannot be decided with these runs"
-    assert found.here.endswith("higher by +40.0 % (-6.1 to +86.1)")
+    assert found.here.endswith("higher by +40.0 % (-6.8 to +110.4)")
     lead = Lead(**TEXTS, ours=("a",), others=("b",)).decide(values)
     assert lead.verdict == "cannot be decided with these runs"
     assert "significantly ahead of 0 of 1" in lead.here
@@ -66,6 +76,29 @@ def test_a_gap_says_what_it_compares() -> None:
     # A share of a negative mean would have the wrong sign.
     here = claim.decide(_samples(a=(-9.5, -10.5), b=(-29.0, -31.0))).here
     assert here.startswith("a -10.0 (2 seeds) against b -30.0 (2 seeds): higher by +20.0 (")
+
+
+@pytest.mark.parametrize(("lower_is_better", "ratio"), [(False, 1.5), (True, 0.5)])
+def test_positive_numbers_are_compared_by_the_logarithms_of_their_means(
+    lower_is_better: bool, ratio: float
+) -> None:
+    """Of a mean of 20 half more, or half less, would be the paper's; here it is a quarter."""
+    first = (15.0, 25.0, 35.0) if not lower_is_better else (5.0, 15.0, 25.0)
+    values = _samples(a=first, b=(10.0, 20.0, 30.0))
+    relative = [_logarithms(item.values) for item in values.values()]
+    texts = {**TEXTS, "lower_is_better": lower_is_better, "size": 0.5}
+    for claim in (
+        Superiority(**texts, first="a", second="b"),
+        Lead(**texts, ours=("a",), others=("b",)),
+    ):
+        found = claim.decide(values)
+        needed = seeds_needed(relative, abs(np.log(ratio)))
+        assert found.power.startswith(f"about {needed} seeds per side would show an effect as larg")
+        way = "lower" if lower_is_better else "higher"
+        assert f": {way} by +25.0 % (" in found.here
+        measured = replace(claim, size=None).decide(values).power
+        needed = seeds_needed(relative, abs(np.log(first[1] / 20.0)))
+        assert measured.startswith(f"about {needed} seeds per side would show the difference meas")
 
 
 def test_the_size_of_a_claim_is_a_share_of_what_is_compared_with() -> None:
@@ -196,11 +229,12 @@ def test_alike_means_within_a_tenth() -> None:
 
 
 def test_what_would_show_equivalence_follows_from_the_measured_difference() -> None:
-    """Means of 100 and 94: 4 inside the margin of 10; a seed's deviation is 7."""
+    """Means of 100 and 94, alike if one is at least 0.9 of the other; a seed's deviation is 7."""
     spread = np.array([-9.0, -3.0, 0.0, 0.0, 3.0, 9.0]) * 7.0 / np.std([-9, -3, 0, 0, 3, 9], ddof=1)
     values = _samples(a=tuple(100.0 + spread), b=tuple(94.0 + spread))
     found = Equivalence(**TEXTS, first="a", second="b").decide(values)
-    needed = seeds_needed([item.values for item in values.values()], 4.0)
+    relative = [_logarithms(item.values) for item in values.values()]
+    needed = seeds_needed(relative, np.log(0.94 / 0.9))
     assert needed is not None
     assert needed > 20
     assert found.power == (
@@ -212,13 +246,15 @@ def test_what_would_show_equivalence_follows_from_the_measured_difference() -> N
     far = _samples(a=tuple(100.0 + spread), b=tuple(88.0 + spread))
     claim = Equivalence(**TEXTS, first="a", second="b")
     assert "would show that they are not in" in claim.decide(far).power
-    # The second is worse, and by less than the margin: 10 + 6 inside.
+    # The second is worse, and by less than the margin.
     one_sided = Equivalence(**TEXTS, first="b", second="a", one_sided=True)
     assert one_sided.decide(values).power == found.power
-    # The first is better: 10 + 6 inside, with twice the deviation.
+    # The first is better, which counts as well; with twice the deviation.
     wild = _samples(a=tuple(100.0 + 2.0 * spread), b=tuple(94.0 + 2.0 * spread))
     better = Equivalence(**TEXTS, first="a", second="b", one_sided=True).decide(wild)
-    needed = seeds_needed([item.values for item in wild.values()], 16.0)
+    needed = seeds_needed(
+        [1.0 + 2.0 * spread / mean for mean in (100.0, 94.0)], -np.log(0.9 * 0.94)
+    )
     assert better.power.startswith(f"about {needed} seeds per side would show that they are in")
 
 
@@ -275,31 +311,32 @@ def test_a_change_is_what_comes_after_less_what_was_before() -> None:
 def test_an_effect_would_have_shown_with_the_runs_of_both_sides() -> None:
     many = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0]) * 2.0 / np.sqrt(28.0 / 6.0)
     few = _samples(a=(8.0, 10.0, 12.0), b=tuple(many))  # both deviate by 2; see `seeds_needed`
-    assert power_text(list(few.values()), 4.0, 0.0) == (
+    assert power_text([item.values for item in few.values()], 4.0, 0.0) == (
         "about 6 seeds per side would show an effect as large as the claim's in 80 % of cases"
     )
     enough = _samples(a=tuple(many[:6]), b=tuple(many))
-    needed = seeds_needed([item.values for item in enough.values()], 4.0)
+    values = [item.values for item in enough.values()]
+    needed = seeds_needed(values, 4.0)
     assert needed is not None
     assert needed <= 6
-    assert power_text(list(enough.values()), 4.0, 0.0) == (
+    assert power_text(values, 4.0, 0.0) == (
         "an effect as large as the claim's would have shown in 80 % of cases"
     )
 
 
 def test_as_many_runs_as_an_effect_needs_are_enough() -> None:
-    three = _samples(a=(8.0, 10.0, 12.0))["a"]
-    assert seeds_needed([three.values], 100.0) == 3
-    assert power_text([three], 100.0, 0.0).startswith("an effect as large as the claim's would hav")
+    three = [(8.0, 10.0, 12.0)]
+    assert seeds_needed(three, 100.0) == 3
+    assert power_text(three, 100.0, 0.0).startswith("an effect as large as the claim's would hav")
 
 
 def test_how_many_seeds_are_told_up_to_a_thousand() -> None:
-    runs = _samples(a=(8.0, 10.0, 12.0))["a"]
+    runs = [(8.0, 10.0, 12.0)]
     for size, needed, told in (
         (0.17738, 1000, "about 1,000 seeds would"), (0.17, 1001, "more than 1,000 seeds would")
     ):  # fmt: skip
-        assert seeds_needed([runs.values], size) == needed
-        assert power_text([runs], None, size).startswith(told)
+        assert seeds_needed(runs, size) == needed
+        assert power_text(runs, None, size).startswith(told)
 
 
 def test_figures_have_as_many_digits_as_their_size_asks_for() -> None:

@@ -115,8 +115,13 @@ def test_methods_are_compared_over_seeds_and_bodies(analysis: TableAnalysis) -> 
     assert all(pair.significant_here for pair in analysis.comparisons)  # over seeds
     found = [(pair["first"], pair["second"], pair["distinguishable"]) for pair in data["pairs"]]
     assert found == [(0, 1, False), (0, 2, False), (1, 2, False)]
-    both = analysis.comparisons[0].difference.both
-    assert data["pairs"][0]["difference"] == [pytest.approx(13.0 / 3.0), both.low, both.high]
+    first = analysis.comparisons[0]
+    assert first.ratio is not None
+    both = first.ratio.both
+    shown = data["pairs"][0]
+    assert shown["isRatio"]
+    assert shown["difference"] == pytest.approx(13.0 / 3.0)
+    assert shown["estimate"] == [both.value, both.low, both.high]
 
 
 def test_the_page_of_a_method_shows_its_scores_against_the_best(analysis: TableAnalysis) -> None:
