@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 from gmc_bench.core.arguments import as_path
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, reject_unknown
-from gmc_bench.experiments.events import Listener, Listeners, RunStarted
+from gmc_bench.experiments.events import Listener, Listeners, Remark, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.method import check_shares, require_same_text
 from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import (
     Resolved,
+    another_commit,
     device_here,
     resolve,
     run_name,
@@ -252,6 +253,8 @@ class Experiment:
         from gmc_bench.experiments.execution import execute
 
         self._emit(RunStarted(folder.path, self.config, self.session.env_steps, resumed))
+        if resumed and (text := another_commit([self.config])):
+            self._emit(Remark(text))
         return execute(self.session, folder, self._emit, self._watch)
 
     def evaluate(

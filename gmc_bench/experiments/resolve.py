@@ -319,6 +319,27 @@ def checkout(besides: Sequence[str] = ()) -> GitState:
     return git_state(Path(__file__).parents[2], besides)
 
 
+def another_commit(configs: Iterable[RunConfig]) -> str:
+    """Return what it means that runs go on at another commit than they were begun or planned at.
+
+    Args:
+        configs: settings of runs that have no record yet.
+
+    Returns:
+        A sentence; empty if all are of the commit that this package runs from.
+    """
+    now = checkout().commit
+    begun = {config.git_commit for config in configs} - {now}
+    former = sorted(commit[:12] for commit in begun if commit)
+    if now is None or not former:
+        return ""
+    return (
+        f"Begun at commit {' and '.join(former)}, but the checkout is at {now[:12]}: no "
+        f"leaderboard will take runs that go on from here; check out the former commit first to "
+        f"keep them."
+    )
+
+
 def check_device(name: str, *, here: bool = True) -> str:
     """Return the name of a device that runs can use.
 

@@ -29,7 +29,7 @@ from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.in_turn import InTurn
 from gmc_bench.experiments.launch import require_one_run
 from gmc_bench.experiments.method import load_method
-from gmc_bench.experiments.resolve import Resolved, resolve_all
+from gmc_bench.experiments.resolve import Resolved, another_commit, resolve_all
 from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import (
     CONFIG,
@@ -294,6 +294,9 @@ class Sweep:
             self._require_same(folder)
             self._write_launch(folder, launched)
             self._take_over(folder)
+            left = (config for name, config in self.runs.items() if not self._has_record(name))
+            if text := another_commit(left):
+                self._emit(Remark(text))
             if launched is None:
                 for config in self.runs.values():
                     self._bodies_of(config)  # without them, no run can go on

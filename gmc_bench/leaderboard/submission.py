@@ -246,7 +246,8 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
     if record.git_commit is None:
         yield "clean-commit", "it states no commit; run again in a clone, with git installed"
     elif record.git_dirty:
-        yield "clean-commit", f"the checkout differed from commit {record.git_commit}"
+        why = f"the checkout differed from commit {record.git_commit}, or was at another before"
+        yield "clean-commit", why
     now = datetime.now(UTC)
     if datetime.fromisoformat(record.created) - now > _CLOCKS:
         yield (

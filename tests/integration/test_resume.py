@@ -235,7 +235,8 @@ def test_a_run_over_two_commits_is_not_of_either(gmc, finished_run, tmp_path):
     config = without_seal(config).replace(commit, "a" * 40)
     (run / "config.yaml").write_text(config, encoding="utf-8")
     (run / "record.json").unlink()
-    gmc("run", "--resume", run)
+    told = gmc("run", "--resume", run).stderr
+    assert f"Begun at commit {12 * 'a'}, but the checkout is at {commit[:12]}: " in told
     record = json.loads((run / "record.json").read_bytes())
     assert record["git_commit"] == commit
     assert record["git_dirty"] is True

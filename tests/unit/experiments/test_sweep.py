@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +12,19 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
-from gmc_bench.experiments import in_turn
+from gmc_bench.experiments import in_turn, resolve
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.cell_state import CellState, write_state
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
 from gmc_bench.experiments.launchers import LauncherSpec
 from gmc_bench.experiments.launchers.local import LocalLauncher
+from gmc_bench.experiments.resolve import another_commit
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_request import SweepRequest, continued_sweep, request_sweep
 from gmc_bench.experiments.sweep_texts import describe_sweep
+from gmc_bench.records.environment import GitState
 from gmc_bench.records.store import LEDGER_NAME, write_record
 from tests.support.records import make_record, record_of_run
 
@@ -64,6 +67,27 @@ def test_the_machine_settings_of_a_folder_count_however_it_is_continued(ran):
     assert "threads 1 (not 3), checkpoint_interval 10.0 (not 99.0), which stays as it is" in text
     sweep.resume()
     assert len([event for event in told if isinstance(event, Remark)]) == 1
+
+
+@pytest.mark.parametrize("now", ["b" * 40, None])
+def test_going_on_at_another_commit_is_told_once(ran, monkeypatch, now):
+    planned = Sweep({name: SPEC.replace(seed=seed) for seed, name in enumerate("xyz", 1)}, out=OUT)
+    commits = dict(zip("xyz", ("a" * 40, "b" * 40, None), strict=True))
+    runs = {name: replace(run, git_commit=commits[name]) for name, run in planned.runs.items()}
+    with planned.locked(create=True) as folder:
+        folder.write(runs)
+    monkeypatch.setattr(resolve, "checkout", lambda: GitState(now, False))
+    told = []
+    sweep = Sweep.open(OUT)
+    sweep.subscribe(told.append)
+    sweep.resume()
+    texts = [event.text for event in told if isinstance(event, Remark)]
+    if now is None:  # no git
+        assert texts == []
+        return
+    (text,) = texts
+    assert text.startswith(f"Begun at commit {'a' * 12}, but the checkout is at {'b' * 12}: ")
+    assert [bool(another_commit([run])) for run in runs.values()] == [True, False, False]
 
 
 @pytest.mark.parametrize("device", ["gpu", "tpu", "mps", "cuda:x"])
