@@ -7,7 +7,7 @@ from statistics import median
 
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
-from gmc_bench.leaderboard.evidence import first_before_tuning, lead_over, listed
+from gmc_bench.leaderboard.caveats import first_before_tuning, lead_over, listed
 from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.page import find_all

@@ -7,7 +7,7 @@ import numpy as np
 from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
-from gmc_bench.leaderboard.evidence import evidence
+from gmc_bench.leaderboard.caveats import caveats
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
@@ -177,7 +177,7 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         "challenge": challenge(analysis, context["digits"]),
         "footnotes": footnotes(table.rows),
         "references": [(row, budget(row)) for row in table.references],
-        "evidence": evidence(analysis),
+        "caveats": caveats(analysis),
         "sections": further_sections(analysis),
         "before_tuning": before_tuning_sections(analysis),
         "published": published_for(table.key.suite, table.key.task),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, Spread
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.breakdown import break_down, direction_spreads, friction_spreads
-from gmc_bench.leaderboard.evidence import evidence, listed, without_untuned
+from gmc_bench.leaderboard.caveats import caveats, listed, without_untuned
 from gmc_bench.leaderboard.footnotes import footnotes, names
 from gmc_bench.leaderboard.measured import measured_alike
 from gmc_bench.leaderboard.published import PublishedScore
@@ -100,7 +100,7 @@ def ranked_sections(analysis: TableAnalysis) -> list[Section]:
     explained = [
         on_test if analysis.table.split == "test" else SCORED_ON_TRAIN,
         GROUPS if analysis.bodies_are_sampled else GROUPS_HERE,
-        *evidence(analysis),
+        *caveats(analysis),
     ]
     if analysis.metres_per_return is not None:
         explained.append(METRES.format(metres=analysis.metres_per_return))
@@ -288,7 +288,7 @@ def before_tuning_sections(analysis: TableAnalysis) -> list[Section]:
     headings = _existing(before, BEFORE_TUNING_HEADINGS)
     absent = without_untuned(analysis)
     lacking = (f"Without a complete row of them: {listed(absent)}.",) if absent else ()
-    text = (BEFORE_TUNING, *lacking, *evidence(before))
+    text = (BEFORE_TUNING, *lacking, *caveats(before))
     found = _section("Before tuning", text, headings, ranked_cells(before))
     return [found._replace(headings=_score_headings(headings, before.table))]
 

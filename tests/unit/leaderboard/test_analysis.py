@@ -9,8 +9,8 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import ComparisonTable, aggregate
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis, analyse
 from gmc_bench.leaderboard.breakdown import break_down
+from gmc_bench.leaderboard.caveats import caveats
 from gmc_bench.leaderboard.comparison import compare_means
-from gmc_bench.leaderboard.evidence import evidence
 from gmc_bench.leaderboard.stability import Ranking
 from gmc_bench.leaderboard.statistics import crossed_mean, iqm, mean, run_interval
 from gmc_bench.records.schema import RunRecord
@@ -261,7 +261,7 @@ def test_letters_over_seeds_and_bodies_are_told_from_those_on_these_bodies() -> 
     assert (pair.significant_here, pair.significant) == (True, False)
     assert [row.group_here for row in analysis.rows] == ["a", "b"]
     assert [row.group for row in analysis.rows] == ["a", "a"]
-    assert evidence(analysis)[1] == (
+    assert caveats(analysis)[1] == (
         "Told apart: 1 of 1 pairs over other seeds on these bodies, 0 of 1 over other seeds and "
         "other bodies."
     )
@@ -324,7 +324,7 @@ def test_evidence_counts_bodies_and_their_geometries() -> None:
     returns = [
         item.model_copy(update=kin) if item.body in "cd" else item for item in record.returns
     ]
-    told = evidence(_analyse([record.model_copy(update={"returns": tuple(returns)})]))
+    told = caveats(_analyse([record.model_copy(update={"returns": tuple(returns)})]))
     assert told[0] == (
         "3 unseen test bodies count; intervals over bodies are based on 2 geometries."
     )

@@ -1,4 +1,4 @@
-"""Reliability of a table's ranking in words: significant pairs, few runs, other statistics."""
+"""Caveats of a table's ranking in words: significant pairs, few runs, other statistics."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ FEW_RUNS = 2
 """Runs with which a t-interval is too wide to be of use."""
 
 
-def evidence(analysis: TableAnalysis) -> list[str]:
-    """Return sentences about a table's ranking; none without a row."""
+def caveats(analysis: TableAnalysis) -> list[str]:
+    """Return what a reader of a table's ranking should know, in sentences; none without a row."""
     if not analysis.rows:
         return []
     rows = analysis.rows
