@@ -174,22 +174,25 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
 
 
 def test_positive_scores_gain_by_their_logarithms() -> None:
-    """Either run of 8 -+ 4 and of 1 -+ 0.3 is what is left of the mean without the other."""
+    """Either run of 8 -+ 4 and of 1 -+ 0.3 is what is left of the mean without the other.
+
+    Bodies of the first score half more or half less than its mean: over six bodies, the variance of
+    their mean's share is 0.5^2 / 5.
+    """
     critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
     distance = np.log(8.0)
     large, small = (np.log([1.0 - off, 1.0 + off]).var() for off in (0.5, 0.3))  # of means of two
 
-    def power(variance: float) -> float:
-        return NormalDist(critical).cdf(distance / variance**0.5)
+    def power(over_runs: float) -> float:
+        return NormalDist(critical).cdf(distance / (over_runs + 0.05) ** 0.5)
 
-    records = [
-        run_of(method, seed, 0.0, returns=(
-            *make_returns("train", {"a": [1.0], "b": [1.0]}),
-            *make_returns("test", {body: [mean + off * deviation] for body in BODIES}),
-        ))
-        for method, mean, deviation in (("high", 8.0, 4.0), ("low", 1.0, 0.3))
-        for seed, off in ((1, -1.0), (2, 1.0))
-    ]  # fmt: skip
+    records = []
+    for method, mean, deviation, uneven in (("high", 8.0, 4.0, 4.0), ("low", 1.0, 0.3, 0.0)):
+        for seed, off in ((1, -1.0), (2, 1.0)):
+            level = mean + off * deviation
+            test = {body: [level + uneven * (-1) ** place] for place, body in enumerate(BODIES)}
+            returns = make_returns("train", {"a": [1.0], "b": [1.0]}) + make_returns("test", test)
+            records.append(run_of(method, seed, 0.0, returns=returns))
     (found,) = next_runs([analysis_of(records)], ["high", "low"])
     assert (found.method, found.seed) == ("high", 3)
     gain = power(small + large * 2.0 / 3.0) - power(small + large)
