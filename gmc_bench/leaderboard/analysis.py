@@ -26,7 +26,7 @@ from gmc_bench.leaderboard.statistics import (
     CrossedEstimate,
     Estimate,
     crossed_mean,
-    exp,
+    exp_or_infinity,
     iqm,
     mean,
     mean_over_subsets,
@@ -121,12 +121,13 @@ class Comparison:
     first: int
     """Index into `TableAnalysis.rows`; less than `second`, so the first row ranks better."""
     second: int
-    difference: CrossedEstimate
-    """First minus second: of the means or, where `of_logarithms`, of their logarithms. Its
-    intervals are not corrected for the number of pairs; there is none over bodies where these are
-    not sampled."""
+    difference: float
+    """Mean score of the first minus that of the second."""
+    contrast: CrossedEstimate
+    """What is tested: the same difference or that of the logarithms. Its intervals are not
+    corrected for the number of pairs; there is none over bodies where these are not sampled."""
     of_logarithms: bool
-    """As where all runs of both have a positive mean."""
+    """Whether it is that of the logarithms, as of two clearly positive means."""
     probability_of_improvement: Estimate
     """That a run of the first beats a run of the second on a body."""
     p_runs: float | None
@@ -143,11 +144,11 @@ class Comparison:
 
     @property
     def ratio(self) -> CrossedEstimate | None:
-        """Mean score of the first / the second; `None` where the means are compared by difference.
+        """Mean score of the first / that of the second, with the intervals of `contrast`.
 
-        Its intervals are those of `difference`.
+        `None` where the means are compared by their difference.
         """
-        return self.difference.transformed(exp) if self.of_logarithms else None
+        return self.contrast.transformed(exp_or_infinity) if self.of_logarithms else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +173,6 @@ class TableAnalysis:
     before_tuning: "TableAnalysis | None" = None
     """The same of all complete rows with the values before tuning; `None` where no tuned row has
     replaced one."""
-
-    def difference(self, pair: Comparison) -> float:
-        """Return by how much the mean score of the first of two rows exceeds that of the second."""
-        return self.rows[pair.first].crossed.value - self.rows[pair.second].crossed.value
 
     @property
     def metres_per_return(self) -> float | None:
@@ -396,9 +393,8 @@ def _compare(rows: Sequence[RowAnalysis]) -> tuple[Comparison, ...]:
         Comparison(
             first=i,
             second=j,
-            difference=item.difference
-            if bodies_are_sampled
-            else item.difference.with_fixed_bodies(),
+            difference=rows[i].crossed.value - rows[j].crossed.value,
+            contrast=item.contrast if bodies_are_sampled else item.contrast.with_fixed_bodies(),
             of_logarithms=item.of_logarithms,
             probability_of_improvement=probability_of_improvement(rows[i].scores, rows[j].scores),
             p_runs=p_runs[i, j],

@@ -18,11 +18,11 @@ from gmc_bench.leaderboard.statistics import (
     CONFIDENCE,
     CrossedEstimate,
     Estimate,
-    Statistic,
     VarianceEstimate,
     body_variance,
     crossed_estimate,
     interaction_variance,
+    interval,
     log_mean,
     mean,
     pseudo_values,
@@ -39,11 +39,11 @@ _VARIANCE_FLOOR = 1e-5  # of the median; a variance of rounding errors would dom
 class MeanComparison:
     """Two means compared: how much the first exceeds the second, and tests that they are equal."""
 
-    difference: CrossedEstimate
+    contrast: CrossedEstimate
     """First minus second, of the means or of their logarithms. Its intervals are not corrected for
     the number of comparisons."""
     of_logarithms: bool
-    """Which of the two; of the logarithms of positive means."""
+    """Whether it is that of logarithms."""
     p_runs: float | None
     """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
     number of tests; `None` where a method has one run, or where all runs of either are equal and
@@ -57,11 +57,11 @@ def compare_means(
 ) -> dict[tuple[int, int], MeanComparison]:
     """Compare the means of all pairs of methods, paired by body.
 
-    Two methods whose runs all have a positive mean are compared by the logarithms of their means,
-    any others by the means themselves. Runs scatter in proportion to what they reach: standard
-    deviations differ as much as means do, those of logarithms hardly, so that the runs of one
-    method say something about those of another. How a logarithm varies over runs is the
-    jackknife's; over bodies it varies as the scores divided by their mean (the delta method).
+    Two methods whose means are clearly positive are compared by the logarithms of their means, any
+    others by the means themselves. Runs scatter roughly in proportion to what they reach: standard
+    deviations differ as much as means do, those of logarithms much less, so that the runs of one
+    method say something about those of another. Clearly positive is a mean if that of every run is,
+    and if its 95 % interval over bodies is: near zero a logarithm is hardly known.
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.
@@ -72,42 +72,77 @@ def compare_means(
     Returns:
         First against second, by the indices of both, the first less than the second.
     """
-    positive = [place for place, m in enumerate(methods) if (m.mean(axis=1) > 0.0).all()]
-    found = _compare(dict(enumerate(methods)), mean, clusters, borrow=borrow)
-    return found | _compare(
-        {place: methods[place] for place in positive}, log_mean, clusters, borrow=borrow
+    everyone = dict(enumerate(methods))
+    positive = {i: item for i, item in everyone.items() if _is_clearly_positive(item, clusters)}
+    return _compare(everyone, clusters, borrow=borrow, of_logarithms=False) | _compare(
+        positive, clusters, borrow=borrow, of_logarithms=True
     )
 
 
+def _is_clearly_positive(scores: DoubleArray, clusters: IntArray) -> bool:
+    over_bodies = interval(mean(scores), body_variance(scores.mean(axis=0), clusters))
+    lowest = over_bodies.value if over_bodies.low is None else over_bodies.low
+    return lowest > 0.0 and bool((scores.mean(axis=1) > 0.0).all())
+
+
+def run_values(scores: DoubleArray, *, of_logarithms: bool) -> DoubleArray:
+    """Return numbers (R,) whose mean varies over runs as the mean of scores (R, B) does.
+
+    Args:
+        scores: (R, B).
+        of_logarithms: as the logarithm of that mean does; then they are the jackknife's.
+    """
+    return pseudo_values(scores, log_mean if of_logarithms else mean)
+
+
+def body_values(scores: DoubleArray, *, of_logarithms: bool) -> DoubleArray:
+    """Return numbers (R, B) whose mean varies over bodies as the mean of scores (R, B) does.
+
+    Args:
+        scores: (R, B).
+        of_logarithms: as the logarithm of that mean does, by the delta method.
+    """
+    return scores / mean(scores) if of_logarithms else scores
+
+
 def _compare(
-    methods: Mapping[int, DoubleArray], statistic: Statistic, clusters: IntArray, *, borrow: bool
+    methods: Mapping[int, DoubleArray], clusters: IntArray, *, borrow: bool, of_logarithms: bool
 ) -> dict[tuple[int, int], MeanComparison]:
-    """Compare all pairs of some methods by `mean` or `log_mean`; see `compare_means`."""
-    of_logarithms = statistic is log_mean
-    values = [statistic(found) for found in methods.values()]
-    runs = [pseudo_values(found, statistic) for found in methods.values()]
-    scores = [found / (mean(found) if of_logarithms else 1.0) for found in methods.values()]
-    own = [
-        None if len(m) < 2 else VarianceEstimate(float(m.var(ddof=1)), len(m) - 1.0) for m in runs
-    ]
+    """Compare all pairs of some methods on one scale; see `compare_means`."""
+    statistic = log_mean if of_logarithms else mean
+    values = [statistic(scores) for scores in methods.values()]
+    runs = [run_values(scores, of_logarithms=of_logarithms) for scores in methods.values()]
+    bodies = [body_values(scores, of_logarithms=of_logarithms) for scores in methods.values()]
+    largest = [float(np.abs(found).max()) for found in bodies]
+    own = [_variance_of_a_run(*each) for each in zip(runs, largest, strict=True)]
     moderated = moderate_variances(own) if borrow else _as_they_are(own)
-    interactions = [interaction_variance(found, clusters) for found in scores]
+    interactions = [interaction_variance(found, clusters) for found in bodies]
     compared = {}
     for (i, first), (j, second) in combinations(enumerate(methods), 2):
         value = values[i] - values[j]
-        bodies = body_variance(scores[i].mean(axis=0) - scores[j].mean(axis=0), clusters)
+        over_bodies = body_variance(bodies[i].mean(axis=0) - bodies[j].mean(axis=0), clusters)
         over_runs = moderated.of_difference((i, j), [len(runs[place]) for place in (i, j)])
-        scale = max(float(np.abs(scores[place]).max()) for place in (i, j))
-        if over_runs is not None and over_runs.variance <= (_ROUNDING * scale) ** 2:
+        if over_runs is not None and over_runs.variance == 0.0:
             over_runs = None  # a few runs that are all equal do not show that every run would be
-        both = two_way_variance(over_runs, bodies, interactions[i] + interactions[j])
+        both = two_way_variance(over_runs, over_bodies, interactions[i] + interactions[j])
+        scale = max(largest[i], largest[j])
         p_runs = _p_value(value, over_runs, scale)
-        p_bodies, p_both = _p_value(value, bodies, scale), _p_value(value, both, scale)
+        p_bodies, p_both = _p_value(value, over_bodies, scale), _p_value(value, both, scale)
         if p_runs is not None and p_bodies is not None and p_both is not None:
             p_both = max(p_runs, p_bodies, p_both)  # as its interval is never the shortest
-        difference = crossed_estimate(value, over_runs, bodies, both)
-        compared[first, second] = MeanComparison(difference, of_logarithms, p_runs, p_both)
+        contrast = crossed_estimate(value, over_runs, over_bodies, both)
+        compared[first, second] = MeanComparison(contrast, of_logarithms, p_runs, p_both)
     return compared
+
+
+def _variance_of_a_run(runs: DoubleArray, scale: float) -> VarianceEstimate | None:
+    """Return the sample variance of (R,) numbers, 0 where they differ by rounding errors only."""
+    if len(runs) < 2:
+        return None
+    variance = float(runs.var(ddof=1))
+    return VarianceEstimate(
+        0.0 if variance <= (_ROUNDING * scale) ** 2 else variance, len(runs) - 1.0
+    )
 
 
 @dataclass(frozen=True, slots=True)

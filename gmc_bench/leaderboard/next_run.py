@@ -12,13 +12,8 @@ from gmc_bench.leaderboard.analysis import (
     RowAnalysis,
     TableAnalysis,
 )
-from gmc_bench.leaderboard.statistics import (
-    CONFIDENCE,
-    body_variance,
-    log_mean,
-    mean,
-    pseudo_values,
-)
+from gmc_bench.leaderboard.comparison import body_values, run_values
+from gmc_bench.leaderboard.statistics import CONFIDENCE, body_variance
 from gmc_bench.leaderboard.today import is_current, is_earlier, latest
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.seeds import further_seeds
@@ -136,19 +131,20 @@ def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | N
     variance = 0.0
     rows = [analysis.rows[index] for index in (pair.first, pair.second)]
     for index, row in zip((pair.first, pair.second), rows, strict=True):
-        runs = pseudo_values(row.scores, log_mean if pair.of_logarithms else mean)
+        runs = run_values(row.scores, of_logarithms=pair.of_logarithms)
         if len(runs) < 2:
             return 0.0
         variance += float(runs.var(ddof=1)) / (len(runs) + (index == extra))
     if analysis.bodies_are_sampled:
-        units = [mean(row.scores) if pair.of_logarithms else 1.0 for row in rows]
-        by_body = rows[0].scores.mean(axis=0) / units[0] - rows[1].scores.mean(axis=0) / units[1]
-        over_bodies = body_variance(by_body, rows[0].clusters)
+        first, second = (
+            body_values(row.scores, of_logarithms=pair.of_logarithms).mean(axis=0) for row in rows
+        )
+        over_bodies = body_variance(first - second, rows[0].clusters)
         variance += 0.0 if over_bodies is None else over_bodies.variance
     if variance == 0.0:
         return 1.0
     level = (1.0 - CONFIDENCE) / REPEATED_LOOKS_FACTOR / tests
-    distance = abs(pair.difference.value) / math.sqrt(variance)
+    distance = abs(pair.contrast.value) / math.sqrt(variance)
     return float(ndtr(distance - float(ndtri(1.0 - level / 2.0))))
 
 

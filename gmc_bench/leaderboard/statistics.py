@@ -52,8 +52,8 @@ class Estimate:
         return Estimate(function(self.value), *ends)
 
 
-def exp(value: float) -> float:
-    """Return e to a power; infinity where it is too large for a float."""
+def exp_or_infinity(value: float) -> float:
+    """Return e to a power; infinity where that is too large for a float."""
     return math.exp(value) if value < _MAX_LOGARITHM else math.inf
 
 
@@ -157,8 +157,8 @@ def run_interval(scores: DoubleArray, statistic: Statistic) -> Estimate:
 def pseudo_values(scores: DoubleArray, statistic: Statistic) -> DoubleArray:
     """Return what each run adds to a statistic of all, (R,): the pseudo-values of the jackknife.
 
-    They vary over runs as much as runs of which the statistic would be the mean; of the mean they
-    are the runs' means.
+    Their sample variance / R is the jackknife's variance of the statistic over runs. Those of the
+    mean are the runs' means; that of a single run is the statistic itself.
 
     Args:
         scores: (R, B).

@@ -3,7 +3,8 @@
 A claim is a hypothesis about means over training seeds. It is *seen here* if the 95 % interval of
 the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
 cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
-the claimed size. Positive numbers are compared by the logarithms of their means, as on the boards.
+the claimed size. Two positive samples are compared by the logarithms of their means, as on the
+boards.
 Of two samples it is the wider of two intervals: with variances pooled over all that the claim
 compares, and with those of the two alone. Runs that are all equal have no interval:
 a few of them do not show that further ones would be equal, too. For claims of equivalence the
@@ -19,16 +20,19 @@ from typing import Literal
 import numpy as np
 
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.comparison import MeanComparison, compare_means, significant_pairs
+from gmc_bench.leaderboard.comparison import (
+    MeanComparison,
+    compare_means,
+    run_values,
+    significant_pairs,
+)
 from gmc_bench.leaderboard.findings.evidence import Evidence
 from gmc_bench.leaderboard.findings.pools import PlannedRun, Pool, Sample
 from gmc_bench.leaderboard.findings.power import MIN_RUNS, equivalence_power, power_text
 from gmc_bench.leaderboard.statistics import (
     Estimate,
-    exp,
-    log_mean,
+    exp_or_infinity,
     mean,
-    pseudo_values,
     run_interval,
 )
 
@@ -216,9 +220,9 @@ class Pooled(Claim):
             if alike.issuperset((i, j)):
                 more = _point(more)
             better = _negated(more) if self.lower_is_better else more
-            of = item.of_logarithms, (i, j) in significant
-            found[names[i], names[j]] = Gap(better, *of)
-            found[names[j], names[i]] = Gap(_negated(better), *of)
+            apart = (i, j) in significant
+            found[names[i], names[j]] = Gap(better, item.of_logarithms, apart)
+            found[names[j], names[i]] = Gap(_negated(better), item.of_logarithms, apart)
         return found
 
 
@@ -388,7 +392,7 @@ class Equivalence(Pooled):
         here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, pair, self)}"
         asked = "not worse: by at most" if self.one_sided else "alike: within"
         margin = EQUIVALENCE_MARGIN * max(abs(_mean(sample)) for sample in pair)
-        here += f" ({asked} {margin:,.1f})"
+        here += f" ({asked} {margin:,.1f}, a tenth of the larger)"
         if gap.of_logarithms:
             margin = -math.log(1.0 - EQUIVALENCE_MARGIN)
         better = gap.better
@@ -445,7 +449,7 @@ def _wider(pooled: MeanComparison, own: MeanComparison) -> Estimate:
     Two variances say little about what variances are like: where they differ much, intervals of
     their pool are too short.
     """
-    found = pooled.difference.runs, own.difference.runs
+    found = pooled.contrast.runs, own.contrast.runs
     return max(found, key=lambda item: -math.inf if item.high is None else item.high)
 
 
@@ -504,7 +508,10 @@ def _gap_text(gap: Gap, pair: tuple[Sample, Sample], claim: Pooled) -> str:
         return f"{way} by {_estimate_text(better, 1, unit)}{after}"
     if gap.of_logarithms:
         share = better.transformed(
-            lambda x: 100.0 * (1.0 - exp(-x) if claim.lower_is_better else exp(x) - 1.0)
+            lambda x: (
+                100.0
+                * (1.0 - exp_or_infinity(-x) if claim.lower_is_better else exp_or_infinity(x) - 1.0)
+            )
         )
     else:
         share = better.transformed(lambda x: 100.0 * x / base)
@@ -531,8 +538,10 @@ def _gap_power(gap: Gap, pair: tuple[Sample, Sample], size: float | None, claim:
 
 def _on_scale_of(gap: Gap, pair: tuple[Sample, Sample]) -> list[DoubleArray]:
     """Return runs that vary as what is compared does."""
-    statistic = log_mean if gap.of_logarithms else mean
-    return [pseudo_values(np.array(sample.values)[:, None], statistic) for sample in pair]
+    return [
+        run_values(np.array(sample.values)[:, None], of_logarithms=gap.of_logarithms)
+        for sample in pair
+    ]
 
 
 def _estimate_text(found: Estimate, digits: int, unit: str) -> str:

@@ -95,8 +95,8 @@ def _rules() -> list[str]:
         "Leads are corrected for the number of pairs; rows are not "
         "corrected for each other, so that a few may be wrong by chance. The size of an effect "
         "does not decide; the paper's is given beside it. "
-        "Differences have the sign of the claim: *higher by -5 %* is lower. Where all numbers are "
-        "positive, their intervals are those of the ratio of the two means.",
+        "Differences have the sign of the claim: *higher by -5 %* is lower. Where all runs of both "
+        "sides are positive, the interval is that of the ratio of the two means.",
         "- **What was replayed.** Scores of ranked rows are replayed from the kept weights, and "
         "anybody can replay those on varied bodies and with a limb unseen "
         "([verification](leaderboard.md#verify-and-watch)). Training returns, on which many "

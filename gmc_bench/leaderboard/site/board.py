@@ -19,6 +19,7 @@ from gmc_bench.leaderboard.tables import (
     SHORT_DIGEST,
     before_tuning_sections,
     further_sections,
+    pair_cells,
     ranked,
 )
 from gmc_bench.leaderboard.today import is_earlier
@@ -284,9 +285,9 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
             {
                 "first": item.first,
                 "second": item.second,
-                "difference": analysis.difference(item),
+                "difference": item.difference,
                 "isRatio": item.of_logarithms,
-                "estimate": _plain((item.ratio or item.difference).widest),
+                "estimate": _plain((item.ratio or item.contrast).widest),
                 "probability": _plain(item.probability_of_improvement),
                 "distinguishable": bool(item.significant),
             }
@@ -294,7 +295,8 @@ def compare_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
         ],
         "digits": digits,
     }
-    return {**context, "data": data}
+    pairs = [(pair, pair_cells(pair)) for pair in analysis.comparisons]
+    return {**context, "data": data, "pairs": pairs}
 
 
 def _plain(value: Estimate) -> list[float | None]:

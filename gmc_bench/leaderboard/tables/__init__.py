@@ -8,7 +8,13 @@ from gmc_bench.leaderboard.tables.as_markdown import (
     to_readme,
     without_place,
 )
-from gmc_bench.leaderboard.tables.cells import NONE, NORMALIZED, SHORT_DIGEST, ranked
+from gmc_bench.leaderboard.tables.cells import (
+    NONE,
+    NORMALIZED,
+    SHORT_DIGEST,
+    pair_cells,
+    ranked,
+)
 from gmc_bench.leaderboard.tables.file_names import TABLES_FOLDER, file_names
 from gmc_bench.leaderboard.tables.sections import Section, before_tuning_sections, further_sections
 from gmc_bench.leaderboard.tables.wording import GENERATOR
@@ -27,6 +33,7 @@ __all__ = [
     "before_tuning_sections",
     "file_names",
     "further_sections",
+    "pair_cells",
     "ranked",
     "to_csv",
     "to_latex",

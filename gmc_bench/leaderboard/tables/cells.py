@@ -1,6 +1,6 @@
 """Numbers and names of a table as the text of its cells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread, UnrankedRun
 from gmc_bench.leaderboard.analysis import Comparison, Estimate, TableAnalysis
@@ -78,12 +78,14 @@ def row_cells(row: Row) -> dict[str, str]:
 
 def pair_cells(pair: Comparison) -> dict[str, str]:
     """Return how two rows differ, by heading; without a ratio, intervals are of the difference."""
-    found, digits = (pair.ratio, 2) if pair.ratio else (pair.difference, 1)
+    ratio = pair.ratio
+    found, shown = (ratio, ratio_text) if ratio else (pair.contrast, score_text)
     return {
-        "Ratio": f"{found.value:,.2f}" if pair.ratio else NONE,
-        "Other seeds": ends_text(found.runs, digits),
-        "Other bodies": ends_text(found.bodies, digits),
-        "Both": ends_text(found.both, digits),
+        "Difference": score_text(pair.difference),
+        "Ratio": ratio_text(ratio.value) if ratio else NONE,
+        "Other seeds": ends_text(found.runs, shown),
+        "Other bodies": ends_text(found.bodies, shown),
+        "Both": ends_text(found.both, shown),
         "Win": estimate_text(pair.probability_of_improvement, 2),
         "Told apart": yes_or_no(pair.significant),
         "Here": yes_or_no(pair.significant_here),
@@ -149,11 +151,23 @@ def estimate_text(estimate: Estimate | None, digits: int = 1) -> str:
     return f"{value} ({estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f})"
 
 
-def ends_text(estimate: Estimate, digits: int = 1) -> str:
+def score_text(value: float) -> str:
+    """Return a score, or a difference of two."""
+    return f"{value:z,.1f}"
+
+
+def ratio_text(value: float) -> str:
+    """Return a positive ratio with two or three significant digits."""
+    if value >= 100.0:
+        return f"{value:,.0f}" if value < 1e9 else f"{value:.1e}"
+    return f"{value:.1f}" if value >= 10.0 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def ends_text(estimate: Estimate, shown: Callable[[float], str] = score_text) -> str:
     """Return `low to high`, or a dash."""
     if estimate.low is None or estimate.high is None:
         return NONE
-    return f"{estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f}"
+    return f"{shown(estimate.low)} to {shown(estimate.high)}"
 
 
 def metres_text(score: float, metres_per_return: float | None) -> str:

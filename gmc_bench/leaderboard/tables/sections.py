@@ -201,11 +201,7 @@ def _against_sections(analysis: TableAnalysis) -> list[Section]:
     if not analysis.bodies_are_sampled:
         headings = tuple(name for name in headings if name not in BEYOND)
     rows = [
-        {
-            **key_cells(analysis.rows[pair.second].row.key),
-            "Difference": f"{analysis.difference(pair):z,.1f}",
-            **pair_cells(pair),
-        }
+        {**key_cells(analysis.rows[pair.second].row.key), **pair_cells(pair)}
         for pair in analysis.comparisons
         if pair.first == 0
     ]

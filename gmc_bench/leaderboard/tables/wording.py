@@ -16,8 +16,9 @@ EXPLANATION_HERE = (
 GROUPS = (
     "Rows that share a letter cannot be told apart (they do not differ significantly), whatever "
     "their rank: over other seeds and other bodies (Group), over other seeds on these bodies "
-    "(Group here). Methods are compared body by body, by the ratio of their means where all are "
-    "positive, with moderated t-tests and Shaffer's correction for all pairs."
+    "(Group here). Methods are compared body by body, by the ratio of their means where both are "
+    "clearly positive, else by the difference, with moderated t-tests and Shaffer's correction for "
+    "all pairs."
 )
 EARLIER = (
     "**An earlier protocol.** The rules of this name have changed since: nothing can be added, and "
@@ -26,7 +27,7 @@ EARLIER = (
 METRES = "Metres: how far a body got on average, which is return x {metres:g} s."
 AGAINST = (
     "How much higher the first place scores, and how many times as high, with 95 % intervals of "
-    "the ratio for this pair alone (of the difference, where a run's mean is not positive). Win: "
+    "the ratio for this pair alone (of the difference, where a mean is not clearly positive). Win: "
     "how likely a run of the first place scores higher on a body (95 % over seeds)."
 )
 OTHERS = (
@@ -80,7 +81,8 @@ SCORED_ON_TRAIN = (
 GROUPS_HERE = (
     "Rows that share a letter cannot be told apart (they do not differ significantly) over other "
     "seeds on these bodies, whatever their rank. Methods are compared by the ratio of their means "
-    "where all are positive, with moderated t-tests and Shaffer's correction for all pairs."
+    "where both are clearly positive, else by the difference, with moderated t-tests and Shaffer's "
+    "correction for all pairs."
 )
 UNRANKED = "Runs that do not follow the protocol, with the score by which others are ranked."
 PUBLISHED = (

@@ -214,7 +214,7 @@ def test_comparisons_by_hand() -> None:
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx(
         (10.0, 10.0 * np.exp(-half), 10.0 * np.exp(half))
     )
-    assert analysis.difference(pairs[1, 2]) == pytest.approx(90.0)
+    assert pairs[1, 2].difference == pytest.approx(90.0)
     # Wins of 99.5, 101, 102.5 over 99, 100, 101: 1, 2 1/2 and 3 of 9 pairs, on both bodies.
     assert pairs[0, 1].probability_of_improvement.value == pytest.approx(6.5 / 9.0)
     assert pairs[0, 2].probability_of_improvement == Estimate(1.0, None, None)
@@ -378,7 +378,7 @@ def test_train_bodies_stand_for_no_others() -> None:
         assert row.sampled is not None
         assert row.sampled.tolist() == [[0.0, 0.0], [1.0, 3.0], [2.0, 6.0]]
     (pair,) = analysis.comparisons
-    assert (pair.difference.bodies.low, pair.p_both) == (None, None)
+    assert (pair.contrast.bodies.low, pair.p_both) == (None, None)
     assert (pair.significant_here, pair.significant) == (True, True)
 
 
@@ -428,7 +428,7 @@ def test_equal_runs_give_no_nan() -> None:
         assert row.mean == Estimate(5.0, 5.0, 5.0)
         assert row.group == "a"
     (pair,) = analysis.comparisons
-    assert pair.difference.runs == Estimate(0.0, None, None)
+    assert pair.contrast.runs == Estimate(0.0, None, None)
     assert pair.probability_of_improvement == Estimate(0.5, None, None)
     assert np.isfinite(analysis.profiles).all()
     assert np.unique(analysis.profile_scores).size == analysis.profile_scores.size

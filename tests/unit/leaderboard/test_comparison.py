@@ -33,10 +33,10 @@ def test_two_methods_of_equal_scatter_share_their_degrees_of_freedom() -> None:
     found = _compared(_column(-3, -2, -1), _column(0, 1, 2))
     expected = stats.ttest_ind([-3, -2, -1], [0, 1, 2])
     assert not found.of_logarithms
-    assert found.difference.value == -3.0
+    assert found.contrast.value == -3.0
     assert found.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
     half = stats.t.ppf(0.975, 4) * (2.0 / 3.0) ** 0.5
-    assert found.difference.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
+    assert found.contrast.runs.high == pytest.approx(-3.0 + half, rel=1e-9)
 
 
 def test_without_borrowing_tests_over_seeds_are_welchs() -> None:
@@ -45,20 +45,18 @@ def test_without_borrowing_tests_over_seeds_are_welchs() -> None:
     for (i, j), item in found.items():
         expected = stats.ttest_ind(methods[i][:, 0], methods[j][:, 0], equal_var=False)
         assert item.p_runs == pytest.approx(expected.pvalue, rel=1e-9)
-        assert item.difference.runs.low == pytest.approx(
-            expected.confidence_interval().low, rel=1e-9
-        )
+        assert item.contrast.runs.low == pytest.approx(expected.confidence_interval().low, rel=1e-9)
 
 
 def test_positive_means_are_compared_by_their_logarithms() -> None:
     # Without one of its runs, the mean of the first is 2.5, 2 or 1.5; of the second 4 times that.
     found = _compared(_column(1, 2, 3), _column(4, 8, 12))
     assert found.of_logarithms
-    assert found.difference.value == pytest.approx(-np.log(4.0))
+    assert found.contrast.value == pytest.approx(-np.log(4.0))
     error = (2.0 * 2.0 / 3.0 * 3.0 * np.log([2.5, 2.0, 1.5]).var()) ** 0.5
     assert found.p_runs == pytest.approx(2.0 * stats.t.sf(np.log(4.0) / error, 4))
     half = stats.t.ppf(0.975, 4) * error
-    assert found.difference.runs.high == pytest.approx(-np.log(4.0) + half)
+    assert found.contrast.runs.high == pytest.approx(-np.log(4.0) + half)
 
 
 def test_of_logarithms_too_tests_without_borrowing_have_the_variances_of_the_two_alone() -> None:
@@ -79,23 +77,36 @@ def test_a_unit_changes_no_comparison_of_logarithms() -> None:
     rng = np.random.default_rng(0)
     first, second = np.exp(rng.normal(size=(2, 4, 6)))
     found, scaled = _compared(first, second), _compared(first, 1e3 * second)
-    assert scaled.difference.value == pytest.approx(found.difference.value - np.log(1e3))
+    assert scaled.contrast.value == pytest.approx(found.contrast.value - np.log(1e3))
     for part in ("runs", "bodies", "both"):
-        before, after = getattr(found.difference, part), getattr(scaled.difference, part)
+        before, after = getattr(found.contrast, part), getattr(scaled.contrast, part)
         assert after.high - after.value == pytest.approx(before.high - before.value)
 
 
 def test_bodies_count_by_their_share_of_the_mean() -> None:
-    # On two bodies each run scores 1 and 3, of the other method 40 and 40: shares 0.5 and 1.5, 1
-    # and 1, and a difference of -0.5 and 0.5, with one degree of freedom.
-    first, second = np.array([[1.0, 3.0]] * 3), np.array([[40.0, 40.0]] * 3)
+    # On two bodies each run scores 1.9 and 2.1, of the other method 40 and 40: shares 0.95 and
+    # 1.05, 1 and 1, and a difference of -0.05 and 0.05, with one degree of freedom.
+    first, second = np.array([[1.9, 2.1]] * 3), np.array([[40.0, 40.0]] * 3)
     first[0] += 0.02
     second[0] += 0.2
-    found = _compared(first, second).difference.bodies
+    found = _compared(first, second).contrast.bodies
     by_body = first.mean(axis=0) / first.mean() - second.mean(axis=0) / second.mean()
     half = stats.t.ppf(0.975, 1) * float((by_body**2).mean()) ** 0.5
     assert found.high is not None
     assert found.high - found.value == pytest.approx(half)
+
+
+@pytest.mark.parametrize(("level", "of_logarithms"), [(-1.0, False), (2.0, False), (20.0, True)])
+def test_a_mean_that_bodies_leave_near_zero_is_compared_by_difference(
+    level: float, of_logarithms: bool
+) -> None:
+    """Over 30 bodies that scatter by 20, a mean is known to within 7.5."""
+    spread = 20.0 * stats.zscore(np.arange(30.0), ddof=1)
+    offs = np.array([[-5.0], [0.0], [5.0]])
+    found = _compared(100.0 + offs + np.zeros(30), level + 0.01 * offs + spread)
+    assert found.of_logarithms == of_logarithms
+    assert found.p_both is not None
+    assert found.p_both < 1e-3
 
 
 @pytest.mark.parametrize("worst", [0.0, -1.0])
@@ -108,7 +119,7 @@ def test_a_run_without_a_positive_mean_is_compared_by_difference(worst: float) -
         (1, 2): False,
     }
     assert list(found) == [(0, 1), (0, 2), (1, 2)]
-    assert found[1, 2].difference.value == pytest.approx((worst + 14.0) / 3.0 - 13.0 / 3.0)
+    assert found[1, 2].contrast.value == pytest.approx((worst + 14.0) / 3.0 - 13.0 / 3.0)
     # It says nothing about how the logarithms of others vary.
     assert found[0, 2] == _compared(methods[0], methods[2])
 
@@ -186,12 +197,12 @@ def test_more_bodies_narrow_the_interval_over_bodies_and_not_the_one_over_runs()
         assert estimate.high is not None
         return estimate.high - estimate.low
 
-    assert width(many.difference.bodies) < 0.1 * width(few.difference.bodies)
+    assert width(many.contrast.bodies) < 0.1 * width(few.contrast.bodies)
     # Repeats in the same cluster add no evidence.
     clusters = np.arange(4).repeat(100)
     repeats = [first.repeat(100, axis=1), second.repeat(100, axis=1)]
     clustered = compare_means(repeats, clusters)[0, 1]
-    assert width(clustered.difference.bodies) == pytest.approx(width(few.difference.bodies))
+    assert width(clustered.contrast.bodies) == pytest.approx(width(few.contrast.bodies))
 
 
 def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
@@ -203,8 +214,8 @@ def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
         assert found.p_runs is not None
         assert found.p_both is not None
         assert found.p_both >= found.p_runs
-        for part in (found.difference.runs, found.difference.bodies):
-            assert found.difference.both.high >= part.high  # type: ignore[operator]
+        for part in (found.contrast.runs, found.contrast.bodies):
+            assert found.contrast.both.high >= part.high  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -237,14 +248,14 @@ def test_a_difference_beyond_seeds_and_bodies_by_hand(
     assert max(p, key=p.__getitem__) == max(halves, key=halves.__getitem__) == shown
     assert found.p_both == pytest.approx(p[shown])
     assert found.p_both > found.p_runs
-    assert found.difference.both.high == pytest.approx(3.0 + halves[shown])
+    assert found.contrast.both.high == pytest.approx(3.0 + halves[shown])
 
 
 @pytest.mark.parametrize("second", [_column(1, 1), _column(2, 2)])
 def test_a_few_runs_that_are_all_equal_decide_nothing(second: DoubleArray) -> None:
     found = _compared(_column(2, 2), second)
     assert (found.p_runs, found.p_both) == (None, None)
-    assert found.difference.runs.low is found.difference.runs.high is None
+    assert found.contrast.runs.low is found.contrast.runs.high is None
     # One of two with a spread is enough.
     found = _compared(_column(2, 2), _column(1, 1.5))
     assert found.p_runs is not None
@@ -254,10 +265,34 @@ def test_a_few_runs_that_are_all_equal_decide_nothing(second: DoubleArray) -> No
 def test_a_difference_that_is_the_same_on_every_body_is_as_sure_as_its_runs() -> None:
     spread = np.array([[1.0], [3.0], [2.0]])
     found = _compared(np.zeros((3, 2)), spread + np.zeros(2))
-    assert found.difference.bodies == Estimate(-2.0, -2.0, -2.0)
+    assert found.contrast.bodies == Estimate(-2.0, -2.0, -2.0)
     assert found.p_runs is not None
     assert found.p_both is not None
     assert 0.0 < found.p_runs <= found.p_both
+
+
+def test_equal_runs_have_no_variance_whatever_their_rounding() -> None:
+    found = [_compared(unit * _column(5, 5, 5), unit * _column(1, 2, 3)) for unit in (1.0, 1.46)]
+    assert found[0].p_runs == pytest.approx(found[1].p_runs)
+    for unit in (1.0, 1.46):
+        assert _compared(unit * _column(5, 5, 5), unit * _column(6, 6, 6)).p_runs is None
+
+
+def test_logarithms_beyond_seeds_and_bodies_by_hand() -> None:
+    """As the differences above, in tenths of the mean, but for the jackknife over runs."""
+    runs = np.array([-1.5, -0.5, 0.5, 1.5])
+    rest = np.outer([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0])
+    first = 10.0 + runs[:, None] + runs + rest
+    second = 5.0 + 0.5 * (runs[:, None] + 0.5 * rest)
+    found = _compared(first, second)
+    over_runs = 2.0 * 3.0 * np.log(1.0 - 0.1 * runs / 3.0).var()
+    over_bodies, shared = 0.01 * 5.0 / 12.0, 0.01 * (1.0 / 9.0 + 1.0 / 36.0)
+    total = over_runs + over_bodies
+    degrees = total**2 / (over_runs**2 / 6.0 + over_bodies**2 / 3.0)
+    half = stats.t.ppf(0.975, degrees) * (total - shared) ** 0.5
+    assert found.of_logarithms
+    assert found.contrast.both.high == pytest.approx(np.log(2.0) + half)
+    assert found.contrast.both.high > max(found.contrast.runs.high, found.contrast.bodies.high)
 
 
 def test_sums_of_equal_numbers_in_another_order_do_not_differ() -> None:
@@ -272,7 +307,7 @@ def test_a_single_run_is_compared_without_interval_and_test(
 ) -> None:
     found = _compared(_column(*first), _column(*second))
     assert (found.p_runs, found.p_both) == (None, None)
-    assert (found.difference.runs.low, found.difference.both.high) == (None, None)
+    assert (found.contrast.runs.low, found.contrast.both.high) == (None, None)
     assert probability_of_improvement(_column(*first), _column(*second)) == Estimate(
         0.0, None, None
     )
@@ -408,12 +443,12 @@ def _tables(
 
 
 def test_equal_methods_are_seldom_significant() -> None:
-    false, _, _ = _tables(150, 5, np.zeros(5), 1.0)
+    false, _, _ = _tables(150, 5, np.full(5, -10.0), 1.0)
     assert false <= 0.09  # 0.05, and two standard errors of 150 tables
 
 
 def test_more_pairs_are_significant_than_by_separate_tests() -> None:
-    false, found, welch = _tables(60, 3, np.array([0.0, 0.0, 3.0, 3.0, 6.0]), 0.5)
+    false, found, welch = _tables(60, 3, np.array([0.0, 0.0, 3.0, 3.0, 6.0]) - 20.0, 0.5)
     assert false <= 0.1
     assert found > 0.4 > 0.3 > welch
 
@@ -440,7 +475,8 @@ def test_false_findings_stay_near_five_percent(
     runs: int, variation: float | None, unlike: float, limits: tuple[float, float]
 ) -> None:
     # Unlike variances cost a little of the 5 %: the rates of docs/statistics.md, rounded up.
-    assert _tables(1500, runs, np.full(5, 10.0), unlike, variation)[0] <= limits[runs == 5]
+    means = np.full(5, 10.0 if variation else -10.0)  # ratios and differences
+    assert _tables(1500, runs, means, unlike, variation)[0] <= limits[runs == 5]
 
 
 def _matrix(count: int, *pairs: tuple[int, int]) -> BoolArray:

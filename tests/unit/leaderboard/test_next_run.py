@@ -174,20 +174,20 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
 
 
 def test_positive_scores_gain_by_their_logarithms() -> None:
-    """Either run of 8 -+ 4 and of 1 -+ 0.3 is what is left of the mean without the other.
+    """Either run of 8 -+ 4 and of 2 -+ 0.6 is what is left of the mean without the other.
 
-    Bodies of the first score half more or half less than its mean: over six bodies, the variance of
-    their mean's share is 0.5^2 / 5.
+    Bodies of the first score half more or half less than its mean, of the second a fifth: over six
+    bodies, the difference of 0.3 has the variance 0.3^2 / 5.
     """
     critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
-    distance = np.log(8.0)
+    distance = np.log(4.0)
     large, small = (np.log([1.0 - off, 1.0 + off]).var() for off in (0.5, 0.3))  # of means of two
 
     def power(over_runs: float) -> float:
-        return NormalDist(critical).cdf(distance / (over_runs + 0.05) ** 0.5)
+        return NormalDist(critical).cdf(distance / (over_runs + 0.018) ** 0.5)
 
     records = []
-    for method, mean, deviation, uneven in (("high", 8.0, 4.0, 4.0), ("low", 1.0, 0.3, 0.0)):
+    for method, mean, deviation, uneven in (("high", 8.0, 4.0, 4.0), ("low", 2.0, 0.6, 0.4)):
         for seed, off in ((1, -1.0), (2, 1.0)):
             level = mean + off * deviation
             test = {body: [level + uneven * (-1) ** place] for place, body in enumerate(BODIES)}

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from gmc_bench.leaderboard.statistics import (
     Statistic,
     VarianceEstimate,
     crossed_mean,
+    exp_or_infinity,
     iqm,
     mean,
     mean_over_subsets,
@@ -39,6 +42,19 @@ def test_point_estimates_by_hand() -> None:
     assert median(scores) == 2.5
     # 0 0 | 2 2 2 4 | 4 10
     assert iqm(scores) == 2.5
+
+
+def test_powers_too_large_for_a_float_are_infinite() -> None:
+    assert exp_or_infinity(1e4) == math.inf
+    assert exp_or_infinity(700.0) == pytest.approx(math.exp(700.0))
+    assert exp_or_infinity(-1e4) == 0.0
+
+
+def test_estimates_move_to_another_scale_with_their_intervals() -> None:
+    assert Estimate(1.0, 0.0, 2.0).transformed(math.exp) == Estimate(
+        math.e, 1.0, pytest.approx(math.e**2)
+    )
+    assert Estimate(0.0, None, None).transformed(math.exp) == Estimate(1.0, None, None)
 
 
 def test_whole_scores_are_trimmed() -> None:

@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,6 +25,7 @@ from gmc_bench.leaderboard.tables import (
     to_markdown,
     to_readme,
 )
+from gmc_bench.leaderboard.tables.cells import NONE, pair_cells, ratio_text
 from gmc_bench.leaderboard.tables.wording import (
     AGAINST,
     EXPLANATION,
@@ -46,6 +48,7 @@ from tests.support.records import (
     make_record,
     make_returns,
 )
+from tests.support.three_methods import FAR, NEAR, analysis_of, run_of
 
 SETTINGS = make_record().config_digest
 SHORT = SETTINGS[:8]
@@ -95,6 +98,30 @@ REFERENCE = _record(
     controller="single_robot",
     returns=make_returns("train", {"a": [2000.0], "b": [-5.0]}),
 )
+
+
+def test_pairs_are_shown_by_their_ratio_with_its_intervals() -> None:
+    (pair,) = analysis_of([*FAR, *NEAR]).comparisons
+    assert pair.ratio is not None
+    ends = pair.ratio.runs
+    assert ends.low is not None
+    assert ends.high is not None
+    cells = pair_cells(pair)
+    assert cells["Difference"] == "88.8"
+    assert cells["Ratio"] == f"{102.25 / 13.5:.2f}"
+    assert cells["Other seeds"] == f"{ratio_text(ends.low)} to {ratio_text(ends.high)}"
+    # Of -1 and 1 and of two runs around 100 the difference is told.
+    (pair,) = analysis_of([*FAR, run_of("near", 1, -1.0), run_of("near", 2, 1.0)]).comparisons
+    assert pair.contrast.runs.low is not None
+    cells = pair_cells(pair)
+    assert (cells["Difference"], cells["Ratio"]) == ("102.0", NONE)
+    assert cells["Other seeds"].startswith(f"{pair.contrast.runs.low:.1f} to ")
+
+
+def test_ratios_have_two_or_three_digits() -> None:
+    ratios = (1e-8, 0.0123, 0.1234, 7.668, 13.32, 1234.5, 2.7e11, math.inf)
+    shown = ["1e-08", "0.012", "0.12", "7.67", "13.3", "1,234", "2.7e+11", "inf"]
+    assert [ratio_text(ratio) for ratio in ratios] == shown
 
 
 def test_markdown_by_hand() -> None:

@@ -114,14 +114,18 @@ function formatted(value, digits) {
 
 function withInterval([value, low, high], digits) {
   const text = formatted(value, digits);
-  if (low === null || high === null) return text;
+  if (low === null && high === null) return text;
   return `${text} (${formatted(low, digits)} to ${formatted(high, digits)})`;
+}
+
+function ratioDigits([value, low]) {
+  return (low ?? value) >= 0.1 ? 2 : 4;
 }
 
 function turned(pair) {
   // The same pair seen from the second method.
   const each = (turn, [value, low, high]) =>
-    [value, high, low].map((x) => (x === null ? null : turn(x)));
+    [value, high, low].map((x) => (x === null || !Number.isFinite(turn(x)) ? null : turn(x)));
   return {
     ...pair,
     difference: -pair.difference,
@@ -147,7 +151,7 @@ function showVerdict(data, first, second) {
   verdict.textContent =
     (pair.isRatio
       ? `Difference of means, first − second: ${formatted(pair.difference, data.digits)}. ` +
-        `Ratio, first / second: ${withInterval(pair.estimate, 2)}. `
+        `Ratio, first / second: ${withInterval(pair.estimate, ratioDigits(pair.estimate))}. `
       : `Difference of means, first − second: ${withInterval(pair.estimate, data.digits)}. `) +
     `Probability that the first is better on a body: ${withInterval(pair.probability, 2)}. ` +
     (pair.distinguishable ? "They can be told apart." : "They cannot be told apart.");

@@ -220,7 +220,7 @@ def test_alike_means_within_a_tenth() -> None:
     for first, second in (("a", "b"), ("b", "a")):
         found = Equivalence(**TEXTS, first=first, second=second).decide(tenth)
         assert found.verdict == "seen here"
-        assert found.here.endswith("(alike: within 11.0)")
+        assert found.here.endswith("(alike: within 11.0, a tenth of the larger)")
     # 10 +- 3.4, all above 0 and on both sides of 11: neither alike nor shown to be unlike.
     astride = _samples(a=(98.5, 100.0, 101.5), b=(108.5, 110.0, 111.5))
     for first, second in (("a", "b"), ("b", "a")):
@@ -265,7 +265,7 @@ def test_not_worse_by_more_than_a_tenth() -> None:
     assert claim.decide(_samples(a=near, b=far)).verdict == "not seen here"
     better = claim.decide(_samples(a=far, b=near))
     assert better.verdict == "seen here"
-    assert better.here.endswith("(not worse: by at most 15.1)")
+    assert better.here.endswith("(not worse: by at most 15.1, a tenth of the larger)")
     astride = _samples(a=(98.5, 100.0, 101.5), b=(108.5, 110.0, 111.5))
     assert claim.decide(astride).verdict == "cannot be decided with these runs"
     wild = claim.decide(_samples(a=(60.0, 100.0, 140.0), b=near))

@@ -116,11 +116,23 @@ def test_methods_are_compared_over_seeds_and_bodies(analysis: TableAnalysis) -> 
     found = [(pair["first"], pair["second"], pair["distinguishable"]) for pair in data["pairs"]]
     assert found == [(0, 1, False), (0, 2, False), (1, 2, False)]
     first = analysis.comparisons[0]
-    assert first.ratio is not None
-    both = first.ratio.both
+    both = (first.ratio or first.contrast).both
     shown = data["pairs"][0]
-    assert shown["isRatio"]
+    assert shown["isRatio"] == (first.ratio is not None)
     assert shown["difference"] == pytest.approx(13.0 / 3.0)
+    assert shown["estimate"] == [both.value, both.low, both.high]
+
+
+def test_means_that_are_not_positive_are_compared_by_difference_on_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, means in dict(MEANS).items():
+        monkeypatch.setitem(MEANS, name, tuple(mean - 100.0 for mean in means))
+    analysis = _analyse()
+    pair = analysis.comparisons[0]
+    both = pair.contrast.both
+    shown = compare_context(analysis, "T")["data"]["pairs"][0]
+    assert (pair.ratio, shown["isRatio"]) == (None, False)
     assert shown["estimate"] == [both.value, both.low, both.high]
 
 
