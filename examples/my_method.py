@@ -1,8 +1,8 @@
 """A complete controller in one file: an MLP per limb that also sees the mean over all limbs.
 
 Check it with `gmc-bench check-method examples/my_method.py:SPEC`, train it with
-`gmc-bench run --method examples/my_method.py:SPEC --suite unimal`; `docs/add-your-method.md` leads
-from here to a comparison with other methods.
+`gmc-bench run --method examples/my_method.py:SPEC --suite unimal --task ft`;
+`docs/add-your-method.md` leads from here to a comparison with other methods.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,10 @@ from gmc_bench.tokens.spec import TokenSpec
 HEADER = """\
 # Tokens
 
-One token per limb in depth-first order, torso first, padded to the suite's number of slots. This
+One token per limb in depth-first order, torso first, padded to the suite's number of slots.
+Quadrupeds have another layout, one token of 32 features for each of twelve actuators
+(`gmc_bench/tokens/spec.py`; [quadrupeds](quadrupeds.md)); the height map of some tasks comes beside
+the tokens ([tasks](tasks.md)). This
 table is generated from `gmc_bench.tokens.TokenSpec`; a test keeps it up to date.
 
 `dynamic` features change at every step and are stored in observations; `context` features are
