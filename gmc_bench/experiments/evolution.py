@@ -141,7 +141,7 @@ def _evolve(
             f"many, or remove that folder"
         )
     last = _generation(kept) if kept else None
-    while last is None or kept is None or last.number < settings.generations:
+    while last is None or last.number < settings.generations:
         number = last.number + 1 if last else 1
         bodies, births = breed(settings, last)
         trainer = _trainer(settings, tuple(bodies.values()), number, num_threads)

@@ -117,8 +117,8 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
     """
     emit(TrainingStarted(trainer.env_steps, trainer.env_steps_planned))
     for what, counts in (("process(es)", trainer.processes), ("thread(s)", trainer.threads)):
-        (_, before), (since, now) = (counts * 2)[-2:]
-        if before != now and since == trainer.iteration:
+        if len(counts) > 1 and counts[-1][0] == trainer.iteration:
+            before, now = counts[-2][1], counts[-1][1]
             emit(Remark(f"{before} {what} before, {now} from here on: the last bits differ."))
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:

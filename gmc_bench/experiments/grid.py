@@ -106,7 +106,8 @@ class Grid:
                 )
             if not isinstance(values, list) or not values:
                 raise ConfigError(f"'vary' must give a list of values for {name!r}, got {values!r}")
-            if name in self.settings or getattr(self, name, None) != _DEFAULTS.get(name):
+            twice = name in VARIED and getattr(self, name) != _DEFAULTS[name]
+            if twice or name in self.settings:
                 raise ConfigError(f"{name!r} is both set and varied; keep one of them")
 
     @classmethod
@@ -171,9 +172,9 @@ class Grid:
         self, spec: ExperimentSpec, choice: Choice, parts: tuple[str, ...]
     ) -> Iterator[_Cell]:
         # A reference with weights for every body may have fewer, on however many bodies.
-        seeds = self.seeds or choice.rules(str(spec.task), num_train=1).seeds or (None,)
+        seeds = self.seeds or choice.rules(str(spec.task), num_train=1).seeds
         for place, seed in enumerate(seeds):
-            yield place, (*parts, f"seed{seed}"), spec if seed is None else spec.with_seed(seed)
+            yield place, (*parts, f"seed{seed}"), spec.with_seed(seed)
 
     def _suites(self) -> list[str]:
         return list(dict.fromkeys(SUITES.resolve(name) for name in self.suites))
@@ -204,7 +205,7 @@ _SHARED = (
     "protocol", "preset", "bodies", "untrained", "precision", "device", "threads",
     "processes", "checkpoint_interval", "track",
 )  # fmt: skip
-_DEFAULTS = {item.name: item.default for item in fields(Grid)} | {"vary": None}
+_DEFAULTS = {item.name: item.default for item in fields(Grid)}
 
 
 def _task(suite: str, name: str) -> str | None:

@@ -36,7 +36,7 @@ from gmc_bench.experiments.events import (
     TrainingFinished,
 )
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.method import executed_digest, require_same_text
+from gmc_bench.experiments.method import executed_digest, full_name, require_same_text
 from gmc_bench.experiments.resolve import (
     check_threads,
     checkout,
@@ -264,7 +264,7 @@ class Tuning:
         check_threads(self.spec.threads)
         self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
-            content = _plain(self.spec) | self._method
+            content = self._asked | self._method
             text = sealed_yaml(yaml.safe_dump(content, sort_keys=False))
             write_atomic(folder.path / folder.marker, text.encode())
             return self._finish(folder)
@@ -283,13 +283,18 @@ class Tuning:
         self._require_sense()
         with TuningFolder(self.path) as folder:
             content, pinned = _read_marker(folder.path / folder.marker)
-            if content != _plain(self.spec):
+            if content | {"method": full_name(content["method"])} != self._asked:
                 raise RunFolderError(
                     f"{folder.path} holds trials of another tuning; choose another 'out', or "
                     f"continue them with Tuning.open"
                 )
             self._require_same_method(pinned)
             return self._finish(folder)
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """What was asked for; the method by the name that finds it from any working folder."""
+        return _plain(self.spec) | {"method": full_name(self.spec.method)}
 
     @cached_property
     def _method(self) -> dict[str, Any]:

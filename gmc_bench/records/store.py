@@ -182,7 +182,7 @@ def read_stored_record(path: Path, name: str | None = None) -> StoredRecord:
     Raises:
         RecordError: as for `read_record`.
     """
-    data, content = _load(path)
+    data, content = _load(path, of_a_record=True)
     version = content.get("schema_version")
     if type(version) is not int or version not in _SCHEMAS:
         known = ", ".join(map(str, _SCHEMAS))
@@ -262,11 +262,11 @@ def _holds_results(folder: Path) -> bool:
     )
 
 
-def _load(path: Path) -> tuple[bytes, dict[str, Any]]:
+def _load(path: Path, *, of_a_record: bool = False) -> tuple[bytes, dict[str, Any]]:
     try:
         data = path.read_bytes()
         content = _parse(data, _double)
-        if isinstance(content, dict) and content.get("schema_version") == 1:
+        if of_a_record and isinstance(content, dict) and content.get("schema_version") == 1:
             content = _parse(data, int)  # Python spelled its floats so that they are told apart
     except OSError as error:
         unfinished = isinstance(error, FileNotFoundError) and path.name == RECORD_NAME

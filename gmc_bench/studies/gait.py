@@ -1,7 +1,7 @@
 """Recording of a gait: contacts of the limbs and angles of the joints at every step."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mujoco
@@ -59,11 +59,10 @@ class Gait:
         """Return the steps from `start` to `stop`, both in s since the start of the episode."""
         time = (np.arange(self.length) + 1) * self.control_dt
         kept = (time > start + 1e-9) & (time <= stop + 1e-9)
-        return Gait(
-            body=self.body, limbs=self.limbs, joints=self.joints, contact=self.contact[kept],
-            force=self.force[kept], angles=self.angles[kept], speed=self.speed[kept],
-            episode_return=self.episode_return, ended=self.ended, control_dt=self.control_dt,
-        )  # fmt: skip
+        steps = {
+            name: getattr(self, name)[kept] for name in ("contact", "force", "angles", "speed")
+        }
+        return replace(self, **steps)
 
 
 @dataclass(frozen=True, kw_only=True)

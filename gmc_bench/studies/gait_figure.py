@@ -68,12 +68,11 @@ def _draw(gaits: Sequence[tuple[str, Gait]], start: float, stop: float) -> "Figu
     )
     grid = figure.subplots(3, len(gaits), squeeze=False, height_ratios=heights)
     largest = max(float(np.abs(gait.part(start, stop).angles).max()) for _, gait in gaits)
-    image: Any = None
     for column, ((label, gait), metrics) in enumerate(zip(gaits, found, strict=True)):
         contact, phase, angle = grid[:, column]
         contact.set_title(f"{label}: {gait.body}\n{_numbers(metrics)}", loc="left")
         _draw_contact(contact, gait.part(start, stop), metrics, start)
-        image = _draw_phases(phase, gait, start, stop) or image
+        image = _draw_phases(phase, gait, start, stop)
         _draw_angles(angle, gait.part(start, stop), start)
         angle.set_ylim(-1.05 * (largest or 1.0), 1.05 * (largest or 1.0))
         for axes in (contact, phase, angle):

@@ -220,11 +220,21 @@ class GaitComparison(Measurement):
     figure: Draw | None = None
 
     def require(self, session: Session, request: Request) -> None:
-        """Check that there is a body of the name asked for.
+        """Check that there is a body of the name asked for, or scores that say which walks best.
 
         Raises:
             UnknownNameError: there is none.
+            ConfigError: bodies do not consist of limbs, or nothing scores them.
         """
+        limb_task(session)
+        rules = session.config.protocol.evaluation
+        if request.body is None and not {("train", "deterministic")} <= {
+            (split, mode) for split in rules.splits for mode in rules.modes
+        }:
+            raise ConfigError(
+                "the body that walks best is found by mean actions on train bodies, which "
+                "'evaluation.splits' and 'evaluation.modes' leave out; name one with --body"
+            )
         names = [body.name for body in session.bodies.split("train")]
         if request.body is not None and request.body not in names:
             raise UnknownNameError(

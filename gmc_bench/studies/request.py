@@ -14,7 +14,7 @@ from gmc_bench.core.config import coerce, load_yaml, sealed_yaml
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.grid import listed
-from gmc_bench.experiments.method import full_name, load_method
+from gmc_bench.experiments.method import full_name, load_method, method_labels
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies.catalogue import get_study
 from gmc_bench.studies.generalisation import COUNT, METHOD
@@ -90,14 +90,17 @@ class Request:
                 f"the study {study!r} is about one method, got --method {' '.join(methods)}; give "
                 f"one, or run it once for each"
             )
+        # Variants are named after them, also where a study is continued from another folder.
+        methods = tuple(map(full_name, methods))
         given = {name: value for name, value in options.items() if value is not None}
+        against = full_name(given["against"]) if "against" in given else None
         for name in given:
             if found.measure != OPTIONS[name]:
                 raise ConfigError(
                     f"--{name.replace('_', '-')} is for the study {OPTIONS[name]!r}, got it for "
                     f"{study!r}"
                 )
-        if given.get("against") in methods:
+        if against in methods:
             raise ConfigError(
                 f"the study {study!r} compares two methods, got {given['against']!r} against "
                 f"itself; give another one with --against"
@@ -108,9 +111,8 @@ class Request:
         friction: Any = {name: given[key] for name, key in names.items() if key in given}
         return cls(
             study=found,
-            # Variants are named after them, also where a study is continued from another folder.
-            methods=tuple(map(full_name, methods)),
-            against=given.get("against"),
+            methods=methods,
+            against=against,
             body=given.get("body"),
             friction=FrictionOptions(**friction),
             steps=given.get("steps", EQUAL),
@@ -140,14 +142,15 @@ class Request:
         if not self.study.many_methods:
             return self.study.arms
         beside = [arm.method for arm in self.study.arms if arm.method]
-        found: dict[str, Arm] = {}
-        for name in (*self.methods, *beside):
-            method = load_method(name)
+        methods = {name: load_method(name) for name in map(full_name, (*self.methods, *beside))}
+        labels = method_labels({name: method.id for name, method in methods.items()})
+        found: list[Arm] = []
+        for name, method in methods.items():
             scope = "one per robot" if method.capabilities.per_body else "shared"
-            arm = Arm(name=method.id, label=method.id, method=name, parts={"Controller": scope})
-            for variant in self._with_bodies(arm) or self._at_budgets(arm):
-                found.setdefault(variant.name, variant)
-        return tuple(found.values())
+            label = labels[name]
+            arm = Arm(name=label, label=label, method=name, parts={"Controller": scope})
+            found += self._with_bodies(arm) or self._at_budgets(arm)
+        return tuple(found)
 
     def _at_budgets(self, arm: Arm) -> list[Arm]:
         """Return the variants of a method: one for each budget."""
@@ -242,7 +245,7 @@ class Request:
         settings = {**base.settings, **arm.settings}
         if arm.budget != 1:
             steps = settings.get("env_steps", protocol.env_steps)
-            settings["env_steps"] = round(int(steps) * arm.budget)
+            settings["env_steps"] = round(coerce(steps, int, "env_steps") * arm.budget)
         spec = base.replace(method=name, settings=settings)
         if not arm.preset_suffix:
             return spec

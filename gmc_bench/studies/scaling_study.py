@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.events import FolderOpened, Listener, Progress
+from gmc_bench.experiments.grid import listed
 from gmc_bench.experiments.method import full_name, load_method
 from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.run_folder import LockedFolder
@@ -59,16 +61,17 @@ class ScalingRequest:
                 ends and the powers of two, or 1, 3, 10, 30, ..., between them.
 
         Raises:
-            ConfigError: there is no such part, or a size is no number.
-            UnknownNameError: a method is not registered.
+            ConfigError: there is no such part, a size is no number, or two methods have one id.
+            GmcBenchError: a method is not registered, or cannot be loaded.
         """
+        methods, parts = listed(methods), listed(parts)
         for part in parts:
             if part not in PARTS:
                 raise ConfigError(f"--part must be among {', '.join(PARTS)}, got {part!r}")
         for name, steps in (("tokens", _powers_of_two), ("bodies", _steps_of_three)):
             if name in rest:
                 rest[name] = sorted(
-                    {size for text in rest[name] for size in _sizes(text, steps, name)}
+                    {size for text in listed(rest[name]) for size in _sizes(text, steps, name)}
                 )
         # A reference with a budget of its own has the network of another method.
         every = [
@@ -76,7 +79,13 @@ class ScalingRequest:
             for name, spec in METHODS.items()
             if isinstance(spec, MethodSpec) and spec.env_steps_per_body is None
         ]
-        names = [full_name(name) for name in dict.fromkeys(methods)] or every
+        names = list(dict.fromkeys(map(full_name, methods))) or every
+        counts = Counter(load_method(name).id for name in names)
+        if repeated := [method for method, count in counts.items() if count > 1]:
+            raise ConfigError(
+                f"several methods have the id {repeated[0]!r}, by which cells are named; measure "
+                f"one of them, or give the other another id"
+            )
         return cls(methods=names, parts=[part for part in PARTS if part in parts], **rest)
 
 

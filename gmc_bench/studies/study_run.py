@@ -149,7 +149,7 @@ class StudyRun:
         """
         with launching(launcher, retries, options) as launched:
             for session in self._measurable():
-                check_method(session)
+                check_method(session, trains_here=launched is None)
             with self.sweep.locked(create=True):
                 return self._finish(self.sweep.begin(launched))
 

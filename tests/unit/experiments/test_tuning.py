@@ -175,7 +175,9 @@ def mine(tmp_path, monkeypatch):
     return file
 
 
-def test_all_trials_are_of_one_text_of_the_method(tiny_set, later_trials_diverge, mine):
+def test_all_trials_are_of_one_text_of_the_method(
+    tiny_set, later_trials_diverge, mine, monkeypatch
+):
     text = mine.read_text()
     result = Tuning(SPEC, method="mine.py:SPEC", out="t").run()
     digest = hashlib.sha256(mine.read_bytes()).hexdigest()
@@ -187,6 +189,10 @@ def test_all_trials_are_of_one_text_of_the_method(tiny_set, later_trials_diverge
         Tuning.open("t").resume()
     mine.write_text(text)
     assert Tuning.open("t").resume().trials == result.trials
+    folder = Path("t").resolve()
+    monkeypatch.chdir("/")  # where the file is found by its full name
+    assert Tuning.open(folder).resume().trials == result.trials
+    monkeypatch.chdir(folder.parent)
 
     # It also changes while trials run, here before the first of them.
     tune = Tuning(SPEC, method="mine.py:SPEC", out="u")

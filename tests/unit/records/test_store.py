@@ -375,3 +375,10 @@ def test_straight_ahead_and_other_directions_are_told_apart() -> None:
     assert rows == [["forward", "15.00", "-", "-"], ["turn-left", "15.00", "0.50", "-"]]
     content = record.model_dump(mode="json")["friction"]
     assert ["direction" in item for item in content] == [False] * 4 + [True] * 2
+
+
+def test_large_numbers_of_other_files_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """RFC 8785 spells 1e17 without a point; only records of the first schema had integers so."""
+    content = {"schema_version": 1, "max_seconds": 1e17}
+    (tmp_path / "scaling.json").write_bytes(sealed(content))
+    assert read_sealed(tmp_path / "scaling.json")[0] == content
