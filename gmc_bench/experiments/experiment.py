@@ -222,16 +222,19 @@ class Experiment:
             if folder.record.exists():
                 dismiss()
                 return read_record(folder.record)
-            self.config = replace(self.config, threads=threads_here(self.config.threads))
-            self.__dict__.pop("session", None)
+            self._set(replace(self.config, threads=threads_here(self.config.threads)))
             self._use_processes(processes)
             return self._finish(folder, resumed=True)
+
+    def _set(self, config: RunConfig) -> None:
+        """Take other settings; the session is made anew from them."""
+        self.config = config
+        self.__dict__.pop("session", None)
 
     def _use_processes(self, count: int | None) -> None:
         """Let the run have another number of processes, unless nobody asks for one."""
         if count is not None or under_torchrun():
-            self.config = replace(self.config, processes=check_processes(count))
-            self.__dict__.pop("session", None)
+            self._set(replace(self.config, processes=check_processes(count)))
         check_shares(self.config, self.session.method)
 
     def _require_same(self, folder: RunFolder) -> None:
@@ -246,8 +249,7 @@ class Experiment:
                 f"{folder.path} holds a run with other settings; choose another 'out', or continue "
                 f"it with Experiment.open"
             )
-        self.config = found  # threads and checkpoints are those of the folder
-        self.__dict__.pop("session", None)
+        self._set(found)  # threads and checkpoints are those of the folder
 
     def _finish(self, folder: RunFolder, *, resumed: bool) -> "RunRecord":
         from gmc_bench.experiments.execution import execute

@@ -83,7 +83,7 @@ def read_return(path: Path) -> float | None:
     Raises:
         RunFolderError: the file is missing or damaged.
     """
-    found: float | None = _read_sealed(path, "training_return")
+    found: float | None = _content(path, "training_return")["training_return"]
     return found
 
 
@@ -93,21 +93,22 @@ def read_diverged(path: Path, run_digest: str) -> float:
     Raises:
         RunFolderError: the file is damaged, or it was another run that diverged.
     """
-    seconds = float(_read_sealed(path, "core_seconds"))
+    content = _content(path, "core_seconds")
     # Older files do not say which run it was.
-    if _read_sealed(path, "run", run_digest) != run_digest:
+    if content.get("run", run_digest) != run_digest:
         raise RunFolderError(
             f"{path} is of a run with other settings or another method; delete the folder "
             f"{path.parent} to make this run again"
         )
-    return seconds
+    return float(content["core_seconds"])
 
 
-def _read_sealed(path: Path, key: str, absent: Any = None) -> Any:
-    """Return what a sealed file has under a key, or `absent`, where that is given."""
+def _content(path: Path, needed: str) -> dict[str, Any]:
+    """Return what a sealed file holds, a needed key among it."""
     try:
         content = unsealed(path.read_bytes())
-        return content[key] if absent is None else content.get(key, absent)
+        content[needed]
+        return content
     except (OSError, ValueError, KeyError) as error:
         raise RunFolderError(
             f"{path} is damaged ({error}); delete the folder {path.parent} to make this run again"

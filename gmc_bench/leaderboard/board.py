@@ -23,13 +23,10 @@ from gmc_bench.records.store import (
     StoredRecord,
     read_records,
     read_stored_record,
+    seal,
     write_atomic,
 )
-from gmc_bench.records.verification import (
-    Verification,
-    read_verification,
-    verification_bytes,
-)
+from gmc_bench.records.verification import Verification, read_verification
 from gmc_bench.records.weights import WEIGHTS, KeptWeights, kept_in
 
 VERIFICATIONS = "verifications"
@@ -189,7 +186,7 @@ def add_verification(folder: Path, verification: Verification) -> Path:
         RecordError: the ledger is missing or its chain is broken, or it does not list the record.
         StorageError: a file could not be written.
     """
-    data = verification_bytes(verification)
+    data = seal(verification)
     digest = json.loads(data)["digest"]
     name = f"{VERIFICATIONS}/{verification.record_digest[:16]}-{digest[:16]}.json"
     entries = read_ledger(folder / LEDGER_NAME).entries

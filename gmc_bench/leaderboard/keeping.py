@@ -35,12 +35,11 @@ from gmc_bench.records.kept import (
     TimedRounds,
     policy_of,
     read_study,
-    seal,
 )
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import BodyReturns, Hardware, require_shallow
 from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
-from gmc_bench.records.store import first_problem, read_sealed, write_atomic
+from gmc_bench.records.store import first_problem, read_sealed, seal, write_atomic
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 

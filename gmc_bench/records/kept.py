@@ -26,7 +26,7 @@ from gmc_bench.records.parts import (
     VersionedName,
 )
 from gmc_bench.records.schema import Commit, RunRecord
-from gmc_bench.records.store import first_problem, read_sealed, sealed
+from gmc_bench.records.store import first_problem, read_sealed
 
 STUDIES, EVALUATIONS, SCALINGS, SPEEDS = "studies", "evaluations", "scaling", "speeds"
 """Folders below a leaderboard's."""
@@ -288,8 +288,3 @@ def _read(path: Path, kind: type[P], hint: str) -> P:
         return kind.model_validate(content)
     except ValidationError as error:
         raise RecordError(f"{path} does not fit: {first_problem(error)}; {hint}") from error
-
-
-def seal(part: RecordPart) -> bytes:
-    """Return the bytes of a file that the reader of such a part reads, e.g. `read_study`."""
-    return sealed(part.model_dump(mode="json"))

@@ -12,7 +12,7 @@ import rfc8785
 from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
-from gmc_bench.records.parts import WIDEST_INTEGER, require_shallow
+from gmc_bench.records.parts import WIDEST_INTEGER, RecordPart, require_shallow
 from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
@@ -64,9 +64,9 @@ def record_digest(record: RunRecord) -> str:
     return _sha256(canonical_json(record.model_dump(mode="json")))
 
 
-def record_bytes(record: RunRecord) -> bytes:
-    """Return the content of a record's file: canonical JSON with its digest, and a line end."""
-    return sealed(record.model_dump(mode="json"))
+def seal(part: RecordPart) -> bytes:
+    """Return the content of the file of a record, or of anything kept beside it; see `sealed`."""
+    return sealed(part.model_dump(mode="json"))
 
 
 def sealed(content: dict[str, Any]) -> bytes:
@@ -115,7 +115,7 @@ def write_record(path: Path, record: RunRecord) -> None:
     Raises:
         StorageError: the file could not be written; an earlier file is untouched.
     """
-    write_atomic(path, record_bytes(record))
+    write_atomic(path, seal(record))
 
 
 def write_atomic(path: Path, data: bytes) -> None:

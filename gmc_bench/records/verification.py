@@ -22,7 +22,7 @@ from gmc_bench.records.parts import (
     Text,
 )
 from gmc_bench.records.schema import Commit, utc_time
-from gmc_bench.records.store import first_problem, read_sealed, sealed
+from gmc_bench.records.store import first_problem, read_sealed
 
 CONFIDENCE = 0.999
 """Of all limits of a part's mean differences together, on another engine or hardware class, and
@@ -180,11 +180,6 @@ def _require_agreement(friction: VerifiedFriction, comparison: str) -> None:
     likely = friction.chance is not None and friction.chance >= 1.0 - CONFIDENCE
     if friction.passed != (likely if friction.chance is not None else not friction.differing):
         raise ValueError("passed of friction contradicts its numbers")
-
-
-def verification_bytes(verification: Verification) -> bytes:
-    """Return the content of a verification's file."""
-    return sealed(verification.model_dump(mode="json"))
 
 
 def read_verification(path: Path) -> tuple[Verification, str]:

@@ -17,7 +17,7 @@ from gmc_bench.records.drawing import COLOURS
 from gmc_bench.records.kinship import contents, geometry_clusters
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.outcome import Outcome, runs_of, summarize
+from gmc_bench.studies.outcome import SCORES, Outcome, runs_of, summarize
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Arm, Study
 from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RESAMPLES = 2_000
-SCORES = (
-    ("Training return", read.training_return),
-    ("Train score", read.train_score),
-    ("Test score", read.test_score),
-)
-"""What methods are ranked by."""
 _SPLITS: dict[str, Split] = {"Train score": "train", "Test score": "test"}
 _PANEL_INCHES = (4.2, 3.2)
 _COLUMNS = 4
@@ -188,7 +182,7 @@ def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
         draw,
         inches=_PANEL_INCHES,
         columns=_COLUMNS,
-        finish=lambda figure: figure.suptitle(study.title),
+        title=study.title,
     )
 
 

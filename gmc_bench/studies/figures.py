@@ -126,5 +126,5 @@ def _panels(
         draw,
         inches=_PANEL_INCHES,
         columns=columns,
-        finish=lambda figure: figure.suptitle(title),
+        title=title,
     )

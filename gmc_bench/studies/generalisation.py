@@ -17,7 +17,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import CONFIDENCE
 from gmc_bench.records.drawing import COLOURS
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.outcome import Number, Outcome
+from gmc_bench.studies.outcome import SCORES, Number, Outcome
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.straight_line import StraightLine, fit_straight_line
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 METHOD, COUNT = "Method", "Train bodies"
 """Parts of a variant."""
 RESAMPLES = 2_000
-_SCORES: tuple[tuple[str, Number], ...] = (
-    ("Training return", read.training_return),
-    ("Train score", read.train_score),
-    ("Test score", read.test_score),
-)
 _PANEL_INCHES = (4.4, 3.4)
 
 
@@ -194,7 +189,7 @@ def _verdict(p_bent: float) -> str:
 def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     """Return a row per task, method and number of bodies: returns, scores, and their gap."""
     headings = (
-        "Task", METHOD, COUNT, "Env steps", "Runs", *(name for name, _ in _SCORES), "Train - test",
+        "Task", METHOD, COUNT, "Env steps", "Runs", *(name for name, _ in SCORES), "Train - test",
     )  # fmt: skip
     rows = []
     for task, method in _places(outcomes):
@@ -205,7 +200,7 @@ def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
                 (
                     task, method, count,
                     " ".join(f"{number:,}" for number in sorted(steps)) or INCOMPLETE,
-                    count_runs(runs), *(cell_text(runs, number, 1) for _, number in _SCORES),
+                    count_runs(runs), *(cell_text(runs, number, 1) for _, number in SCORES),
                     cell_text(runs, _gap, 1),
                 )
             )  # fmt: skip
@@ -238,7 +233,7 @@ def crossing_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
 def draw_growth(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     """Draw scores on unseen and on train bodies, a dot per run and a line per method."""
     tasks = list(dict.fromkeys(task for task, _ in _places(outcomes)))
-    panels = [(task, label, number) for task in tasks for label, number in reversed(_SCORES[1:])]
+    panels = [(task, label, number) for task in tasks for label, number in reversed(SCORES[1:])]
 
     def draw(axes: "Axes", panel: tuple[str, str, Number]) -> None:
         task, label, number = panel
@@ -268,7 +263,7 @@ def draw_growth(study: Study, outcomes: Sequence[Outcome]) -> bytes:
         draw,
         inches=_PANEL_INCHES,
         columns=2,
-        finish=lambda figure: figure.suptitle(study.title),
+        title=study.title,
     )
 
 

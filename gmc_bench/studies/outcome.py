@@ -54,6 +54,14 @@ def _score(outcome: Outcome, split: Split) -> float | None:
     return outcome.record.score(split, "deterministic") if outcome.record else None
 
 
+SCORES: tuple[tuple[str, Number], ...] = (
+    ("Training return", training_return),
+    ("Train score", train_score),
+    ("Test score", test_score),
+)
+"""What methods are ranked by, with its heading."""
+
+
 def area(outcome: Outcome) -> float | None:
     """Return the mean training return over all of training."""
     if outcome.record is None:

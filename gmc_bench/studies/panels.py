@@ -21,6 +21,7 @@ def draw_panels(
     inches: tuple[float, float],
     columns: int,
     margin: float = 0.0,
+    title: str = "",
     finish: Callable[["Figure"], object] = lambda _: None,
 ) -> bytes:
     """Draw a panel for each item, row by row.
@@ -31,6 +32,7 @@ def draw_panels(
         inches: width and height of a panel.
         columns: panels side by side, at most.
         margin: inches beside the panels.
+        title: above all panels; by default there is none.
         finish: adds what concerns the whole figure, after all panels.
 
     Returns:
@@ -48,5 +50,7 @@ def draw_panels(
             draw(axes, item)
         for axes in panels[len(items) :]:
             axes.set_visible(False)
+        if title:
+            figure.suptitle(title)
         finish(figure)
         return picture_bytes(figure)

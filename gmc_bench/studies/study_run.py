@@ -19,15 +19,8 @@ from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import launching
 from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.environment import collect_hardware, collect_versions
-from gmc_bench.records.kept import (
-    STUDY_FILE,
-    BodySetId,
-    KeptStudy,
-    StudyNumbers,
-    plain_numbers,
-    seal,
-)
-from gmc_bench.records.store import read_sealed, record_digest, sealed, write_atomic
+from gmc_bench.records.kept import STUDY_FILE, BodySetId, KeptStudy, StudyNumbers, plain_numbers
+from gmc_bench.records.store import read_sealed, record_digest, seal, sealed, write_atomic
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.measurements import MEASURED, MEASUREMENTS, FinishedRun
 from gmc_bench.studies.outcome import Outcome

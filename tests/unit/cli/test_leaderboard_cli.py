@@ -18,10 +18,10 @@ from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
 from gmc_bench.leaderboard.submission import POLICY, open_run
 from gmc_bench.methods import METHODS
 from gmc_bench.records.environment import collect_versions
-from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation, seal
+from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation
 from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, write_record
+from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, seal, write_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import run_config_of

@@ -23,16 +23,11 @@ from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import (
     LEDGER_NAME,
     read_stored_record,
-    record_bytes,
+    seal,
     write_atomic,
     write_record,
 )
-from gmc_bench.records.verification import (
-    Verification,
-    VerifiedFriction,
-    VerifiedPart,
-    verification_bytes,
-)
+from gmc_bench.records.verification import Verification, VerifiedFriction, VerifiedPart
 from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
@@ -223,7 +218,7 @@ def _turn_into_folder(path: Path) -> None:
 
 
 def _replace_by_verification(path: Path) -> None:
-    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
+    write_atomic(path, seal(_verification(_record(0), passed=True)))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +261,7 @@ def test_an_unlisted_damaged_file_is_refused(board: Path) -> None:
 
 
 def test_a_copy_under_another_name_is_no_second_run(board: Path) -> None:
-    (board / "results" / "copy.json").write_bytes(record_bytes(_record(0)))
+    (board / "results" / "copy.json").write_bytes(seal(_record(0)))
     digest = make_stored(_record(0)).digest
     append(board / LEDGER_NAME, "record", "results/copy.json", digest)
     found = read_board(board)
@@ -423,7 +418,7 @@ def test_a_folder_of_runs_takes_no_verification(tmp_path: Path) -> None:
 def test_a_listed_verification_that_is_not_what_was_added(board: Path) -> None:
     path = add_verification(board, _verification(_record(0), passed=False))
     original = path.read_bytes()
-    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
+    write_atomic(path, seal(_verification(_record(0), passed=True)))
     with pytest.raises(RecordError, match="is another file than the one that was added"):
         read_board(board)
     path.write_bytes(original.replace(b'"passed":false', b'"passed":true'))
@@ -452,7 +447,7 @@ def test_other_files_of_a_record_are_listed_and_what_was_added(
 
 def test_an_unlisted_verification_does_not_count(board: Path) -> None:
     path = board / VERIFICATIONS / "mine.json"
-    write_atomic(path, verification_bytes(_verification(_record(0), passed=True)))
+    write_atomic(path, seal(_verification(_record(0), passed=True)))
     assert _verified(board) == []
     assert [item.path for item in read_board(board).refused] == ["verifications/mine.json"]
 

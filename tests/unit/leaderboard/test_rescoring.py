@@ -15,8 +15,9 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard import rescoring
 from gmc_bench.leaderboard.board import Board
 from gmc_bench.leaderboard.rescoring import verify_evaluation
-from gmc_bench.records.kept import KeptEvaluation, seal
+from gmc_bench.records.kept import KeptEvaluation
 from gmc_bench.records.ledger import BEGINNING
+from gmc_bench.records.store import seal
 from gmc_bench.records.verification import CONFIDENCE
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 

@@ -8,12 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.store import canonical_json, sealed, write_atomic
-from gmc_bench.records.verification import (
-    Verification,
-    read_verification,
-    verification_bytes,
-)
+from gmc_bench.records.store import canonical_json, seal, sealed, write_atomic
+from gmc_bench.records.verification import Verification, read_verification
 from tests.support.records import digest_of, make_record
 
 FIELDS: dict[str, Any] = {
@@ -63,10 +59,10 @@ def _failed() -> Verification:
 def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "one.json"
     for verification in (_make(), _failed()):
-        write_atomic(path, verification_bytes(verification))
+        write_atomic(path, seal(verification))
         found, digest = read_verification(path)
         assert found == verification
-        assert path.read_bytes() == verification_bytes(verification)
+        assert path.read_bytes() == seal(verification)
         content = json.loads(path.read_bytes())
         assert content.pop("digest") == digest
         assert path.read_bytes() == sealed(content)
@@ -74,7 +70,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_changed_bytes_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
-    data = verification_bytes(_failed())
+    data = seal(_failed())
     for place in range(0, len(data), 5):
         path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
         with pytest.raises(RecordError):

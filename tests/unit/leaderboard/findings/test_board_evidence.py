@@ -18,7 +18,7 @@ from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.findings.pools import BoardPool, StudyPool, read_metric
 from gmc_bench.leaderboard.keeping import study_file
 from gmc_bench.leaderboard.tables import file_names
-from gmc_bench.records.kept import seal
+from gmc_bench.records.store import seal
 from gmc_bench.suites import SUITES
 from tests.support.findings import FULL, POOL, TEXTS, make_board, make_study, with_changes
 from tests.support.records import (

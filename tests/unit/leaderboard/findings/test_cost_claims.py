@@ -9,7 +9,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.findings.evidence import Evidence, is_installed, read_evidence
 from gmc_bench.leaderboard.findings.speed_claims import LinearCost
 from gmc_bench.methods import METHODS
-from gmc_bench.records.kept import seal
+from gmc_bench.records.store import seal
 from tests.support.findings import keep_all, make_scaling
 
 LINEAR = LinearCost(

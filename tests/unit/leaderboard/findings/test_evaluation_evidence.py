@@ -19,8 +19,9 @@ from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
 from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
 from gmc_bench.leaderboard.findings.pools import VariantPool
 from gmc_bench.leaderboard.keeping import files_to_keep, require_policies
-from gmc_bench.records.kept import BodySetId, KeptEvaluation, seal
+from gmc_bench.records.kept import BodySetId, KeptEvaluation
 from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.store import seal
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 from tests.support.findings import ENGINE, keep_all

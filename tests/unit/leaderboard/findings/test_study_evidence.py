@@ -11,7 +11,8 @@ from gmc_bench.leaderboard.findings.claims import Superiority
 from gmc_bench.leaderboard.findings.cost import Costs
 from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
 from gmc_bench.leaderboard.findings.pools import PlannedRun, StudyPool
-from gmc_bench.records.kept import BodySetId, KeptStudy, plain_numbers, seal
+from gmc_bench.records.kept import BodySetId, KeptStudy, plain_numbers
+from gmc_bench.records.store import seal
 from tests.support.findings import (
     FULL,
     TEXTS,
