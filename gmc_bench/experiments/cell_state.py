@@ -97,8 +97,8 @@ def write_state(sweep: Path, name: str, state: CellState) -> None:
         StorageError: it could not be written.
     """
     content = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in replace(state, updated=time.time()).to_dict().items()
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in replace(state, updated=time.time()).to_dict().items()
     }
     write_atomic(state_file(sweep, name), sealed(content))
 

@@ -73,24 +73,24 @@ class Driver:
     retries: int
     """How often a run that failed is tried again."""
     emit: Listener
-    states: dict[str, CellState] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
+    states: dict[str, CellState] = field(init=False, default_factory=dict)
+    failures: dict[str, str] = field(init=False, default_factory=dict)
     """Why runs failed for good, by name."""
-    _todo: deque[str] = field(default_factory=deque)
-    _given: dict[str, CellState] = field(default_factory=dict)
+    _todo: deque[str] = field(init=False, default_factory=deque)
+    _given: dict[str, CellState] = field(init=False, default_factory=dict)
     """Cells that the launcher has, with what was known of them before."""
-    _ended: deque[Ended] = field(default_factory=deque)
+    _ended: deque[Ended] = field(init=False, default_factory=deque)
     """Those of them that the launcher has no more, and that are to be settled."""
-    _tries: dict[str, int] = field(default_factory=dict)
-    _lost: dict[str, int] = field(default_factory=dict)
-    _unwritten: set[str] = field(default_factory=set)
+    _tries: dict[str, int] = field(init=False, default_factory=dict)
+    _lost: dict[str, int] = field(init=False, default_factory=dict)
+    _unwritten: set[str] = field(init=False, default_factory=set)
     """Runs that failed while their folders seemed held, so that their files do not say so yet."""
-    _lacks: set[str] = field(default_factory=set)
+    _lacks: set[str] = field(init=False, default_factory=set)
     """What was said to be missing."""
-    _finished: dict[str, Path] = field(default_factory=dict)
-    _measured: Measured = field(default_factory=Measured)
-    _told: float = 0.0
-    _drawn: float = 0.0
+    _finished: dict[str, Path] = field(init=False, default_factory=dict)
+    _measured: Measured = field(init=False, default_factory=Measured)
+    _told: float = field(init=False, default=0.0)
+    _drawn: float = field(init=False, default=0.0)
 
     def run(self) -> tuple[StoredRecords, dict[str, str]]:
         """Run everything that is not finished.

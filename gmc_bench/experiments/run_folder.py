@@ -61,7 +61,7 @@ def require_unused(path: Path, verb: str | None = "run") -> None:
         if path.is_file():
             raise RunFolderError(f"{path} is a file; choose another folder for --out")
         where = shlex.quote(str(path))
-        there = (verb for name, verb in _GOES_ON.items() if is_file(path / name))
+        there = (made_by for name, made_by in _GOES_ON.items() if is_file(path / name))
         verb = verb and next(there, verb)
         go_on = f", or continue what is in it with: gmc-bench {verb} --resume {where}"
         raise RunFolderError(

@@ -38,11 +38,11 @@ def by_limbs(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:
     sizes = [item.limbs for item in items if item.limbs is not None]
     if not sizes or len(sizes) < len(items) or max(sizes) - min(sizes) < MIN_RANGE:
         return {}
-    groups: dict[str, list[BodyReturns]] = {}
+    found: dict[str, list[BodyReturns]] = {}
     for size, item in sorted(zip(sizes, items, strict=True), key=lambda pair: pair[0]):
         first = size // LIMBS_PER_GROUP * LIMBS_PER_GROUP
-        groups.setdefault(f"{first} to {first + LIMBS_PER_GROUP - 1} limbs", []).append(item)
-    return groups
+        found.setdefault(f"{first} to {first + LIMBS_PER_GROUP - 1} limbs", []).append(item)
+    return found
 
 
 def by_loops(items: Sequence[BodyReturns]) -> dict[str, list[BodyReturns]]:

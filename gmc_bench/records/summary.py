@@ -50,13 +50,13 @@ def summarize(
 
 def _summary_row(label: str, items: list[BodyReturns], metres: float | None) -> list[str]:
     """Return the cells of some bodies; one that is listed twice, under two names, counts once."""
-    groups = contents(items)
-    means = [fmean(item.mean_return for item in same) for same in groups]
+    bodies = contents(items)
+    means = [fmean(item.mean_return for item in same) for same in bodies]
     length, early = ends(items)
     mean = mean_return(items)
     return [
         label,
-        str(len(groups)),
+        str(len(bodies)),
         number(mean),
         number(None if mean is None or metres is None else metres * mean, 2),
         number(min(means)),

@@ -72,8 +72,8 @@ class Measurement:
     """By name of their files; the first is the main one."""
     figure: Draw | None = staticmethod(figures.draw_curves)
     """Picture of all outcomes."""
-    measures = False
-    """Whether policies are measured beyond their records."""
+    keeps_numbers = False
+    """Whether `measure` gives numbers of each run, kept in a file of its own."""
 
     def require(self, session: Session, request: Request) -> None:
         """Raise unless a run can be measured, before it is trained.
@@ -102,7 +102,7 @@ class Siblings(Measurement):
 
     tables: ClassVar[Tables] = {"table": table.sibling_table}
     figure: Draw | None = staticmethod(figures.draw_siblings)
-    measures = True
+    keeps_numbers = True
 
     def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
         """Return what `score_sibling_orders` finds."""
@@ -128,7 +128,7 @@ class Representation(Measurement):
 
     tables: ClassVar[Tables] = {"table": table.probe_table}
     figure: Draw | None = staticmethod(figures.draw_probes)
-    measures = True
+    keeps_numbers = True
 
     def require(self, session: Session, request: Request) -> None:
         """Check that the method shows representations.
@@ -168,7 +168,7 @@ class Friction(Measurement):
         **friction_table.FRICTION_TABLES,
     }
     figure: Draw | None = staticmethod(figures.draw_friction)
-    measures = True
+    keeps_numbers = True
 
     def require(self, session: Session, request: Request) -> None:
         """Raise unless the run is about quadrupeds that can be had."""

@@ -218,7 +218,7 @@ class StudyRun:
             RecordError: a stored measurement was changed.
             StorageError: it cannot be written.
         """
-        if not self._measurement.measures:
+        if not self._measurement.keeps_numbers:
             return {}
         made_with = {
             "study": self.request.study.id,
