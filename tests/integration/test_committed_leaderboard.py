@@ -169,7 +169,8 @@ def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
     headings = {"Velocity": ".3f", "Progress": ".2f", "Tilt": ".2f", "Fall": ".1f"}
     methods = ("recmorph", "metamorph-star", "bot", "gcnt", "modumorph", "swat", "nervenet")
     for method in methods:
-        records = [json.loads(path.read_bytes()) for path in (folder / method).glob("lite-*")]
+        found = [json.loads(path.read_bytes()) for path in (folder / method).glob("lite-*")]
+        records = [record for record in found if not record.get("untrained")]
         assert sorted(record["seed"] for record in records) == [1, 2, 3]
         cells = [method]
         for heading, digits in headings.items():
