@@ -306,6 +306,12 @@ def _check_told(claim: Pooled, finding: Finding) -> None:
     shares = 100.0 * sign * (np.exp(sign * ends) - 1.0) if logarithms else ends / base
     assert low <= shares[0] + 0.051, claim.id
     assert high >= shares[1] - 0.051, claim.id
+    if not logarithms:
+        assert (low + high) / 2.0 == pytest.approx(value, abs=0.11)
+        return
+    ratios = 1.0 + sign * np.array([low, value, high]) / 100.0  # to within 0.0005
+    middle = np.log(ratios[1]) - np.log(ratios[[0, 2]]).mean()
+    assert abs(middle) <= 0.0006 * (1.0 / ratios).sum(), claim.id
 
 
 def _without_each(runs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -4,11 +4,10 @@ A claim is a hypothesis about means over training seeds. It is *seen here* if th
 the difference, over seeds, lies on the claim's side, *not seen here* if it lies on the other, and
 cannot be decided otherwise; then a power analysis says how many seeds would show a difference of
 the claimed size. Two positive samples are compared by the logarithms of their means, as on the
-boards.
-Of two samples it is the wider of two intervals: with variances pooled over all that the claim
-compares, and with those of the two alone. Runs that are all equal have no interval:
-a few of them do not show that further ones would be equal, too. For claims of equivalence the
-interval must lie within a margin.
+boards. Of two samples it is the wider of two intervals: with variances pooled over all that the
+claim compares, and with those of the two alone. Runs that are all equal have no interval: a few of
+them do not show that further ones would be equal, too. For claims of equivalence the interval must
+lie within a margin.
 The effect size that the paper measured decides nothing: budgets and bodies differ.
 """
 
@@ -29,12 +28,7 @@ from gmc_bench.leaderboard.comparison import (
 from gmc_bench.leaderboard.findings.evidence import Evidence
 from gmc_bench.leaderboard.findings.pools import PlannedRun, Pool, Sample
 from gmc_bench.leaderboard.findings.power import MIN_RUNS, equivalence_power, power_text
-from gmc_bench.leaderboard.statistics import (
-    Estimate,
-    exp_or_infinity,
-    mean,
-    run_interval,
-)
+from gmc_bench.leaderboard.statistics import Estimate, exp_or_infinity, mean, run_interval
 
 Verdict = Literal["seen here", "not seen here", "cannot be decided with these runs", "not run yet"]
 VERDICTS: tuple[Verdict, ...] = (
@@ -73,7 +67,7 @@ class Gap:
     """Difference of the means, or of their logarithms, with its interval over seeds; positive if
     the first is better."""
     of_logarithms: bool
-    """Which of the two."""
+    """Whether it is that of the logarithms."""
     significant: bool
     """The means differ significantly, corrected for all pairs of samples that were compared."""
 
@@ -506,15 +500,12 @@ def _gap_text(gap: Gap, pair: tuple[Sample, Sample], claim: Pooled) -> str:
     if base <= 0.0:
         unit = "percentage points" if claim.unit == "%" else claim.unit  # no share of the second
         return f"{way} by {_estimate_text(better, 1, unit)}{after}"
-    if gap.of_logarithms:
-        share = better.transformed(
-            lambda x: (
-                100.0
-                * (1.0 - exp_or_infinity(-x) if claim.lower_is_better else exp_or_infinity(x) - 1.0)
-            )
-        )
-    else:
+    if not gap.of_logarithms:
         share = better.transformed(lambda x: 100.0 * x / base)
+    elif claim.lower_is_better:
+        share = better.transformed(lambda x: 100.0 * (1.0 - exp_or_infinity(-x)))
+    else:
+        share = better.transformed(lambda x: 100.0 * (exp_or_infinity(x) - 1.0))
     return f"{way} by {_estimate_text(share, 1, '%')}{after}"
 
 

@@ -16,10 +16,11 @@ _MAX_SEEDS = 1_000
 MIN_RUNS = 2
 """Runs of each side that an interval needs."""
 
+Runs = Sequence[float] | DoubleArray
+"""(R,), a number of each run."""
 
-def power_text(
-    samples: Sequence[Sequence[float] | DoubleArray], claimed: float | None, measured: float
-) -> str:
+
+def power_text(samples: Sequence[Runs], claimed: float | None, measured: float) -> str:
     """Return how many seeds would decide, by the sample variances of the runs that there are.
 
     The test is that of a single pair, without correction for other pairs. Nothing is said of runs
@@ -51,7 +52,7 @@ def power_text(
     return f"{_seeds(needed)}{each} would show an effect as large as the claim's {chance}"
 
 
-def equivalence_power(samples: Sequence[Sequence[float] | DoubleArray], inside: float) -> str:
+def equivalence_power(samples: Sequence[Runs], inside: float) -> str:
     """Return how many seeds would decide if the difference is the one measured.
 
     Args:
@@ -72,7 +73,7 @@ def _seeds(needed: int) -> str:
     return f"about {needed:,} seeds" if needed <= _MAX_SEEDS else f"more than {_MAX_SEEDS:,} seeds"
 
 
-def seeds_needed(samples: Sequence[Sequence[float] | DoubleArray], size: float) -> int | None:
+def seeds_needed(samples: Sequence[Runs], size: float) -> int | None:
     """Return how many runs of each sample show an effect with `POWER`, two-sided at 5 %.
 
     The least n at which a noncentral t variable with noncentrality size / sqrt(sum of variances /

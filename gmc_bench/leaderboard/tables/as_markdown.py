@@ -14,6 +14,7 @@ from gmc_bench.leaderboard.tables.cells import (
     point_cells,
     ranked_cells,
     row_cells,
+    score_text,
 )
 from gmc_bench.leaderboard.tables.sections import (
     Section,
@@ -174,10 +175,7 @@ def _grid(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _why_incomplete(row: Row) -> str:
-    found = [
-        f"seed {seed} {NONE if score is None else f'{score:z,.1f}'}"
-        for seed, score in row.seed_scores
-    ]
+    found = [f"seed {seed} {score_text(score)}" for seed, score in row.seed_scores]
     of_what = "untrained; " if row.untrained else ""
     return f"{of_what}{'; '.join(row.missing)}; {row.split} score of {', '.join(found)}"
 

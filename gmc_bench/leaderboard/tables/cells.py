@@ -6,6 +6,7 @@ from gmc_bench.leaderboard.aggregate import Row, RowKey, Spread, UnrankedRun
 from gmc_bench.leaderboard.analysis import Comparison, Estimate, TableAnalysis
 from gmc_bench.leaderboard.footnotes import marked, names
 from gmc_bench.leaderboard.references import core_seconds, steps_per_body
+from gmc_bench.leaderboard.statistics import mean
 
 NONE = "—"
 SHORT_DIGEST = 8  # hex digits, enough to tell settings apart by eye
@@ -36,7 +37,7 @@ def ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "#": str(places[item.row.key]),
             "Group": item.group,
             "Group here": item.group_here,
-            "Test score": f"{item.crossed.value:z,.1f}",
+            "Test score": score_text(item.crossed.value),
             "Score ± SD": spread_text(item.row.test_score),
             "Test score (95 %)": estimate_text(
                 item.crossed.both if analysis.bodies_are_sampled else item.crossed.runs
@@ -46,7 +47,7 @@ def ranked_cells(analysis: TableAnalysis) -> list[dict[str, str]]:
             "Other bodies": ends_text(item.crossed.bodies),
             "Both": ends_text(item.crossed.both),
             "Median (95 %)": estimate_text(item.median),
-            "Sampled actions": NONE if item.sampled is None else f"{item.sampled.mean():z,.1f}",
+            "Sampled actions": score_text(None if item.sampled is None else mean(item.sampled)),
             "IQM (95 %)": estimate_text(item.iqm),
             "Worst decile (95 %)": estimate_text(item.worst_decile),
             "Curve area": estimate_text(item.curve_area),
@@ -65,7 +66,7 @@ def row_cells(row: Row) -> dict[str, str]:
         "Runs": str(len(row.seeds)),
         "Seeds": seeds(row),
         "Test score": spread_text(row.test_score),
-        "Train mean": NONE if train is None else f"{train.mean:z,.1f}",
+        "Train mean": score_text(None if train is None else train.mean),
         "Train score": spread_text(train),
         "Training return": spread_text(row.training_return),
         "Steps per body": f"{steps_per_body(row):,.0f}",
@@ -98,15 +99,14 @@ def point_cells(row: Row, metres_per_return: float | None) -> dict[str, str]:
         return {}
     score = row.test_score.mean
     return {
-        "Test score (95 %)": f"{score:z,.1f}",
+        "Test score (95 %)": score_text(score),
         "Metres": metres_text(score, metres_per_return),
     }
 
 
 def unranked_cells(run: UnrankedRun) -> list[str]:
     """Return a run that does not follow the protocol, in the order of its headings."""
-    score = NONE if run.test_score is None else f"{run.test_score:z,.1f}"
-    method = f"{run.key.method} v{run.key.method_version}"
+    method, score = f"{run.key.method} v{run.key.method_version}", score_text(run.test_score)
     return [method, run.key.preset, str(run.seed), score, "; ".join(run.reasons), run.path]
 
 
@@ -151,9 +151,9 @@ def estimate_text(estimate: Estimate | None, digits: int = 1) -> str:
     return f"{value} ({estimate.low:z,.{digits}f} to {estimate.high:z,.{digits}f})"
 
 
-def score_text(value: float) -> str:
-    """Return a score, or a difference of two."""
-    return f"{value:z,.1f}"
+def score_text(value: float | None) -> str:
+    """Return a score, or a difference of two; a dash for none."""
+    return NONE if value is None else f"{value:z,.1f}"
 
 
 def ratio_text(value: float) -> str:

@@ -125,11 +125,12 @@ function ratioDigits([value, low]) {
 function turned(pair) {
   // The same pair seen from the second method.
   const each = (turn, [value, low, high]) =>
-    [value, high, low].map((x) => (x === null || !Number.isFinite(turn(x)) ? null : turn(x)));
+    [value, high, low].map((x) => (x === null ? null : turn(x)));
+  const inverse = (x) => (x > 0 ? 1 / x : null);
   return {
     ...pair,
     difference: -pair.difference,
-    estimate: each(pair.isRatio ? (x) => 1 / x : (x) => -x, pair.estimate),
+    estimate: each(pair.isRatio ? inverse : (x) => -x, pair.estimate),
     probability: each((x) => 1 - x, pair.probability),
   };
 }

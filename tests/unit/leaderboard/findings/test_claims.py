@@ -252,9 +252,8 @@ def test_what_would_show_equivalence_follows_from_the_measured_difference() -> N
     # The first is better, which counts as well; with twice the deviation.
     wild = _samples(a=tuple(100.0 + 2.0 * spread), b=tuple(94.0 + 2.0 * spread))
     better = Equivalence(**TEXTS, first="a", second="b", one_sided=True).decide(wild)
-    needed = seeds_needed(
-        [1.0 + 2.0 * spread / mean for mean in (100.0, 94.0)], -np.log(0.9 * 0.94)
-    )
+    runs = [_logarithms(item.values) for item in wild.values()]
+    needed = seeds_needed(runs, -np.log(0.9 * 0.94))
     assert better.power.startswith(f"about {needed} seeds per side would show that they are in")
 
 

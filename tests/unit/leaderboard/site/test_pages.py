@@ -115,25 +115,25 @@ def test_methods_are_compared_over_seeds_and_bodies(analysis: TableAnalysis) -> 
     assert all(pair.significant_here for pair in analysis.comparisons)  # over seeds
     found = [(pair["first"], pair["second"], pair["distinguishable"]) for pair in data["pairs"]]
     assert found == [(0, 1, False), (0, 2, False), (1, 2, False)]
-    first = analysis.comparisons[0]
-    both = (first.ratio or first.contrast).both
+    both = analysis.comparisons[0].contrast.both
     shown = data["pairs"][0]
-    assert shown["isRatio"] == (first.ratio is not None)
+    assert not shown["isRatio"]  # three bodies leave the mean near zero
     assert shown["difference"] == pytest.approx(13.0 / 3.0)
     assert shown["estimate"] == [both.value, both.low, both.high]
 
 
-def test_means_that_are_not_positive_are_compared_by_difference_on_the_page(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("shift", [-100.0, 100.0])
+def test_pairs_are_shown_by_their_ratio_or_by_their_difference(
+    monkeypatch: pytest.MonkeyPatch, shift: float
 ) -> None:
     for name, means in dict(MEANS).items():
-        monkeypatch.setitem(MEANS, name, tuple(mean - 100.0 for mean in means))
-    analysis = _analyse()
-    pair = analysis.comparisons[0]
-    both = pair.contrast.both
-    shown = compare_context(analysis, "T")["data"]["pairs"][0]
-    assert (pair.ratio, shown["isRatio"]) == (None, False)
+        monkeypatch.setitem(MEANS, name, tuple(mean + shift for mean in means))
+    context = compare_context(_analyse(), "T")
+    (pair, cells), shown = context["pairs"][0], context["data"]["pairs"][0]
+    assert shown["isRatio"] == (shift > 0.0) == (cells["Ratio"] != "—")
+    both = pair.ratio.both if shift > 0.0 else pair.contrast.both
     assert shown["estimate"] == [both.value, both.low, both.high]
+    assert shown["difference"] == pytest.approx(13.0 / 3.0)
 
 
 def test_the_page_of_a_method_shows_its_scores_against_the_best(analysis: TableAnalysis) -> None:
