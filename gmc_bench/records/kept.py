@@ -7,11 +7,10 @@ hold one number per run, so that intervals over seeds can be made of them.
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from gmc_bench.core.errors import RecordError
 from gmc_bench.records.parts import (
     Count,
     Digest,
@@ -26,7 +25,7 @@ from gmc_bench.records.parts import (
     VersionedName,
 )
 from gmc_bench.records.schema import Commit, RunRecord
-from gmc_bench.records.store import first_problem, read_sealed
+from gmc_bench.records.store import read_part
 
 STUDIES, EVALUATIONS, SCALINGS, SPEEDS = "studies", "evaluations", "scaling", "speeds"
 """Folders below a leaderboard's."""
@@ -34,8 +33,6 @@ SCALING_SETTINGS = "scaling.json"
 """Marks the folder of a study of scaling, which has no runs."""
 STUDY_FILE = "study.json"
 """Name inside the folder of a study."""
-
-P = TypeVar("P", bound=RecordPart)
 
 SetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._+-]*$")]
 """As `Name`, with `+` before a variation: files are named after it, so it has no slash."""
@@ -252,7 +249,7 @@ def read_study(path: Path) -> KeptStudy:
     Raises:
         RecordError: the file is missing, was changed, or is of an earlier layout.
     """
-    return _read(path, KeptStudy, "continue the study with --resume, which writes it again")
+    return read_part(path, KeptStudy, "continue the study with --resume, which writes it again")[0]
 
 
 def read_evaluation(path: Path) -> KeptEvaluation:
@@ -261,7 +258,7 @@ def read_evaluation(path: Path) -> KeptEvaluation:
     Raises:
         RecordError: the file is missing, was changed, or is something else.
     """
-    return _read(path, KeptEvaluation, "make it again with 'gmc-bench leaderboard add'")
+    return read_part(path, KeptEvaluation, "make it again with 'gmc-bench leaderboard add'")[0]
 
 
 def read_scaling(path: Path) -> KeptScaling:
@@ -270,7 +267,7 @@ def read_scaling(path: Path) -> KeptScaling:
     Raises:
         RecordError: the file is missing, was changed, or is something else.
     """
-    return _read(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")
+    return read_part(path, KeptScaling, "make it again with 'gmc-bench leaderboard add'")[0]
 
 
 def read_speeds(path: Path) -> KeptSpeeds:
@@ -279,12 +276,4 @@ def read_speeds(path: Path) -> KeptSpeeds:
     Raises:
         RecordError: the file is missing, was changed, or is something else.
     """
-    return _read(path, KeptSpeeds, "make it again with 'gmc-bench leaderboard add'")
-
-
-def _read(path: Path, kind: type[P], hint: str) -> P:
-    content, _ = read_sealed(path)
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        raise RecordError(f"{path} does not fit: {first_problem(error)}; {hint}") from error
+    return read_part(path, KeptSpeeds, "make it again with 'gmc-bench leaderboard add'")[0]

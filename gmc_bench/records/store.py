@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import rfc8785
 from pydantic import ValidationError
@@ -18,6 +18,8 @@ from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 RECORD_NAME = "record.json"
 RESULTS = "results"
 LEDGER_NAME = "ledger.jsonl"
+
+P = TypeVar("P", bound=RecordPart)
 
 
 class StoredRecord(NamedTuple):
@@ -103,6 +105,25 @@ def read_sealed(path: Path) -> tuple[dict[str, Any], str]:
     """
     data, content = _load(path)
     return content, _check_digest(path, data, content, _SCHEMAS[SCHEMA_VERSION])
+
+
+def read_part(path: Path, kind: type[P], hint: str) -> tuple[P, str]:
+    """Read what `seal` wrote of a part: the part, and its digest.
+
+    Args:
+        path: the file.
+        kind: what it holds.
+        hint: what to do about a file that holds something else, the end of a sentence.
+
+    Raises:
+        RecordError: the file is missing, was changed after it was written, or holds something
+            else.
+    """
+    content, digest = read_sealed(path)
+    try:
+        return kind.model_validate(content), digest
+    except ValidationError as error:
+        raise RecordError(f"{path} does not fit: {first_problem(error)}; {hint}") from error
 
 
 def write_record(path: Path, record: RunRecord) -> None:
@@ -271,9 +292,9 @@ def _load(path: Path, *, of_a_record: bool = False) -> tuple[bytes, dict[str, An
     except OSError as error:
         unfinished = isinstance(error, FileNotFoundError) and path.name == RECORD_NAME
         hint = "; give the folder of a finished run" if unfinished else ""
-        raise RecordError(f"cannot read the record {path}: {error.strerror}{hint}") from error
+        raise RecordError(f"cannot read {path}: {error.strerror}{hint}") from error
     except (ValueError, RecursionError) as error:  # JSON and Unicode errors are ValueErrors
-        raise RecordError(f"{path} is not a JSON record: {error}") from error
+        raise RecordError(f"{path} is not readable JSON: {error}") from error
     if not isinstance(content, dict):
         raise RecordError(f"{path} must hold a JSON object, got a {type(content).__name__}")
     return data, content
@@ -319,9 +340,9 @@ def _check_digest(path: Path, data: bytes, content: dict[str, Any], schema: _Sch
         member = schema.canonical({"digest": stated}).strip()[1:-1]
         actual = _sha256(_without(whole, member))
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} holds a value that no record can hold: {error}") from error
+        raise RecordError(f"{path} holds a value that no such file can hold: {error}") from error
     if stated is None:
-        raise RecordError(f"{path} has no digest; records are written by gmc-bench, not by hand")
+        raise RecordError(f"{path} has no digest; such files are written by gmc-bench, not by hand")
     if stated != actual:
         raise RecordError(
             f"{path} was changed after it was written: its digest is {str(stated)[:12]} but its "

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from gmc_bench.core.errors import RecordError
 from gmc_bench.core.table import number
 from gmc_bench.records.parts import (
     Amount,
@@ -22,7 +21,7 @@ from gmc_bench.records.parts import (
     Text,
 )
 from gmc_bench.records.schema import Commit, utc_time
-from gmc_bench.records.store import first_problem, read_sealed
+from gmc_bench.records.store import read_part
 
 CONFIDENCE = 0.999
 """Of all limits of a part's mean differences together, on another engine or hardware class, and
@@ -188,8 +187,4 @@ def read_verification(path: Path) -> tuple[Verification, str]:
     Raises:
         RecordError: the file is missing, was changed, or is no verification.
     """
-    content, digest = read_sealed(path)
-    try:
-        return Verification.model_validate(content), digest
-    except ValidationError as error:
-        raise RecordError(f"{path} is not a valid verification: {first_problem(error)}") from error
+    return read_part(path, Verification, "verify the record again")

@@ -264,7 +264,7 @@ WORDS = [
     (("verify", "runs/one", "--sample", "3"), "--sample goes only with --all; leave it out"),
     (("verify", "runs/one", "--jobs", "8"), "--jobs goes only with --all; leave it out"),
     (("verify", "--all"), "leaderboards holds no records; give another folder with --records"),
-    (("verify", "absent.json"), "cannot read the record absent.json"),
+    (("verify", "absent.json"), "cannot read absent.json"),
     (("verify", "runs"), "runs is not the folder of a finished run"),
     (("verify", "runs/one", "--runs", "absent", "--ranked"), "unknown option '--ranked'"),
     (("check", "--records", "absent"), "the records folder absent does not exist"),

@@ -158,7 +158,7 @@ def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("record.json", "", "is not a JSON record"),
+        ("record.json", "", "is not readable JSON"),
         ("config.yaml", None, "holds record.json but no config.yaml; put that back"),
         ("config.yaml", "seed", "has other settings than .* has for 'a'; put them back"),
         ("record.json", "seed", r"is of another run \(demo, unimal-ft-v1, seed 7\); put that of"),

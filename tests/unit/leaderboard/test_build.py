@@ -229,9 +229,9 @@ def test_refused_files_are_reported(
     with caplog.at_level(logging.WARNING):
         build(records, tmp_path / "out")
     index = (tmp_path / "out" / "tables" / "README.md").read_text(encoding="utf-8")
-    assert "## Refused files\n\n- broken\\_one.json: it is not a JSON record" in index
+    assert "## Refused files\n\n- broken\\_one.json: it is not readable JSON" in index
     assert "- demo/0.json: it is a copy of copy.json; delete one of them" in index
-    assert "refused the record broken_one.json: it is not a JSON record" in caplog.text
+    assert "refused the record broken_one.json: it is not readable JSON" in caplog.text
 
 
 def test_no_records_says_how_to_make_one(tmp_path: Path) -> None:

@@ -183,10 +183,10 @@ def test_an_old_run_scored_on_train_bodies_alone_was_of_a_single_robot_controlle
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "is not a JSON record"),
-        (b'{"a": 1', "is not a JSON record"),
-        (b"\xff\xfe", "is not a JSON record"),
-        (b"[" * 100_000, "is not a JSON record"),
+        (b"", "is not readable JSON"),
+        (b'{"a": 1', "is not readable JSON"),
+        (b"\xff\xfe", "is not readable JSON"),
+        (b"[" * 100_000, "is not readable JSON"),
         (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "nested more than 64 levels deep; make them"),
         (b'{"a":' + b"[" * 63 + b"]" * 63 + b"}", "has schema_version None"),
         (b'{"a": 1, "a": 2}', "a key is given twice"),
@@ -197,10 +197,10 @@ def test_an_old_run_scored_on_train_bodies_alone_was_of_a_single_robot_controlle
         (b'{"schema_version": [1]}', r"has schema_version \[1\]"),
         (b'{"schema_version": 1}', "has no digest"),
         (b'{"schema_version": 1, "digest": 5}', "its digest is 5 but"),
-        (b'{"schema_version": 1, "digest": "0", "x": NaN}', "a value that no record can hold"),
-        (b'{"schema_version": 2, "x": 1' + b"0" * 400 + b"}", "a value that no record can hold"),
-        (b'{"schema_version": 1, "digest": "0", "x": 1e999}', "a value that no record can hold"),
-        (b'{"schema_version": 1, "digest": "0", "x": "\\ud800"}', "no record can hold"),
+        (b'{"schema_version": 1, "digest": "0", "x": NaN}', "a value that no such file can hold"),
+        (b'{"schema_version": 2, "x": 1' + b"0" * 400 + b"}", "a value that no such file can hold"),
+        (b'{"schema_version": 1, "digest": "0", "x": 1e999}', "a value that no such file can hold"),
+        (b'{"schema_version": 1, "digest": "0", "x": "\\ud800"}', "no such file can hold"),
     ],
 )
 def test_refuses_what_is_no_record(tmp_path: Path, data: bytes, message: str) -> None:
@@ -214,7 +214,7 @@ def test_refuses_what_is_no_record(tmp_path: Path, data: bytes, message: str) ->
 def test_refuses_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="No such file"):
         read_record(tmp_path / "record.json")
-    with pytest.raises(RecordError, match="cannot read the record"):
+    with pytest.raises(RecordError, match="cannot read "):
         read_record(tmp_path)
 
 
@@ -295,7 +295,7 @@ def test_reads_records_below_a_folder(tmp_path: Path) -> None:
     ]
     assert [item.path for item in found.refused] == ["results/bad.json", "run-c/record.json"]
     assert found.refused[0].reason.startswith("it is not a valid record: field 'seed' is invalid")
-    assert found.refused[1].reason.startswith("it is not a JSON record")
+    assert found.refused[1].reason.startswith("it is not readable JSON")
     assert str(tmp_path) not in "".join(item.reason for item in found.refused)
 
 

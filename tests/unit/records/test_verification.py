@@ -113,7 +113,7 @@ def test_a_contradiction_is_refused(tmp_path: Path, changes: dict[str, Any], mes
     # Sealed by somebody else, it is refused as well, in one sentence.
     path = tmp_path / "one.json"
     path.write_bytes(sealed({**_make().model_dump(mode="json"), **changes}))
-    with pytest.raises(RecordError, match=r"one\.json is not a valid verification: ") as caught:
+    with pytest.raises(RecordError, match=r"one\.json does not fit: ") as caught:
         read_verification(path)
     assert "\n" not in str(caught.value)
 
@@ -189,7 +189,7 @@ def test_frictions_that_differ_fail() -> None:
 def test_a_record_is_no_verification(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(sealed(make_record().model_dump(mode="json")))
-    with pytest.raises(RecordError, match="is not a valid verification"):
+    with pytest.raises(RecordError, match="does not fit: "):
         read_verification(path)
     path.write_bytes(canonical_json(FIELDS) + b"\n")
     with pytest.raises(RecordError, match="has no digest"):
