@@ -215,8 +215,30 @@ class Sweep:
         Raises:
             GmcBenchError: one cannot.
         """
-        self._check_methods(once_each=False)
+        self.check_methods(trains_here=True)
         return self
+
+    def check_methods(self, *, trains_here: bool) -> None:
+        """Build the networks, before a folder is made that nobody could use.
+
+        Args:
+            trains_here: whether this machine trains them; if not, one run stands for all that
+                build the same networks.
+
+        Raises:
+            GmcBenchError: networks cannot be built, or not be trained here.
+        """
+        from gmc_bench.experiments.session import check_method, open_session
+
+        seen = set()
+        for name, config in self.runs.items():
+            settings = (config.method_config, config.tokens, config.protocol.rollout_length)
+            same = repr((config.method, config.suite, config.task, *settings))
+            what = name if trains_here else same
+            if what not in seen:
+                seen.add(what)
+                session = open_session(config, self._bodies_of(config))
+                check_method(session, trains_here=trains_here)
 
     def run(self, launcher: str | None = None, *, retries: int = 1, **options: Any) -> SweepResult:
         """Run all from the start, in a new folder.
@@ -236,10 +258,11 @@ class Sweep:
             GmcBenchError: nothing can be run, or nothing more.
         """
         with launching(launcher, retries, options) as launched:
+            self.check_methods(trains_here=launched is None)
             return self.begin(launched)
 
     def begin(self, launched: Launched | None) -> SweepResult:
-        """Run all from the start as `run` does, by a launcher that is ready.
+        """Run all from the start as `run` does, by a launcher that is ready, with checked methods.
 
         Args:
             launched: see `launching`; `None` is this process.
@@ -247,7 +270,6 @@ class Sweep:
         Raises:
             GmcBenchError: nothing can be run, or nothing more.
         """
-        self._check_methods(once_each=launched is not None)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
             for name, data in self._files.items():
@@ -288,6 +310,7 @@ class Sweep:
             GmcBenchError: nothing can be run, or nothing more.
         """
         if self.resolved and (self.path is None or is_free(self.path)):
+            self.check_methods(trains_here=launched is None)
             return self.begin(launched)
         self._require_begun()
         with self.locked() as folder:
@@ -430,23 +453,6 @@ class Sweep:
             content = {**before, REUSE: str(self.reuse)}
         if content is not None:
             write_launch(folder.path, content)
-
-    def _check_methods(self, *, once_each: bool) -> None:
-        """Build the networks, before a folder is made that nobody could use.
-
-        Args:
-            once_each: one run of each method and suite stands for all; a launcher runs them, which
-                may be elsewhere.
-        """
-        from gmc_bench.experiments.session import check_method, open_session
-
-        seen = set()
-        for config in self.runs.values():
-            what = (config.method, config.suite, *(() if once_each else (id(config),)))
-            if what not in seen:
-                seen.add(what)
-                session = open_session(config, self._bodies_of(config))
-                check_method(session, trains_here=not once_each)
 
     @contextlib.contextmanager
     def locked(self, *, create: bool = False) -> Iterator[SweepFolder]:

@@ -1,7 +1,7 @@
 """Study in a folder: its runs, what is measured on them, and the tables and pictures."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +13,7 @@ from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
 from gmc_bench.experiments.resolve import unofficial_reasons
 from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
-from gmc_bench.experiments.session import Session, check_method, open_session
+from gmc_bench.experiments.session import open_session
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import launching
@@ -141,8 +141,8 @@ class StudyRun:
             GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
         """
         with launching(launcher, retries, options) as launched:
-            for session in self._measurable():
-                check_method(session, trains_here=launched is None)
+            self.require_measurable()
+            self.sweep.check_methods(trains_here=launched is None)
             with self.sweep.locked(create=True):
                 return self._finish(self.sweep.begin(launched))
 
@@ -152,15 +152,8 @@ class StudyRun:
         Raises:
             GmcBenchError: it cannot.
         """
-        for _ in self._measurable():
-            pass
-
-    def _measurable(self) -> Iterator[Session]:
-        """Yield the sessions of all runs, each once what the study measures fits it."""
         for config, resolved in zip(self.sweep.runs.values(), self.sweep.resolved, strict=True):
-            session = open_session(config, resolved.bodies)
-            self._measurement.require(session, self.request)
-            yield session
+            self._measurement.require(open_session(config, resolved.bodies), self.request)
 
     def resume(
         self, launcher: str | None = None, *, retries: int = 1, **options: Any

@@ -153,7 +153,7 @@ def test_only_what_can_be_continued_is_said_to_be(here, tmp_path, monkeypatch):
     def interrupt(sweep, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Sweep, "_check_methods", interrupt)
+    monkeypatch.setattr(Sweep, "check_methods", interrupt)
     few = ("--methods", "recmorph", "--suites", "unimal", "--tasks", "ft", "--bodies", "tiny")
     err = here("sweep", *few, "--out", tmp_path / "new", code=130).err
     assert err.endswith("gmc-bench: interrupted\n")

@@ -42,8 +42,8 @@ def driven(monkeypatch):
         return {}, {}
 
     monkeypatch.setattr(Driver, "run", run)
-    monkeypatch.setattr(Sweep, "_check_methods", lambda sweep, **options: None)
-    monkeypatch.setattr(StudyRun, "_measurable", lambda study: iter(()))
+    monkeypatch.setattr(Sweep, "check_methods", lambda sweep, **options: None)
+    monkeypatch.setattr(StudyRun, "require_measurable", lambda study: None)
     return found
 
 

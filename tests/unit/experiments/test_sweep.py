@@ -37,7 +37,7 @@ OUT = Path("sweep")
 
 @pytest.fixture(autouse=True)
 def _no_networks(monkeypatch):
-    monkeypatch.setattr(Sweep, "_check_methods", lambda sweep, **options: None)
+    monkeypatch.setattr(Sweep, "check_methods", lambda sweep, **options: None)
 
 
 @pytest.fixture

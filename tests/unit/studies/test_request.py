@@ -9,7 +9,6 @@ from gmc_bench import studies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.spec import ExperimentSpec
-from gmc_bench.studies import study_run
 from gmc_bench.studies.measurements import GaitComparison
 from gmc_bench.studies.request import Request
 from gmc_bench.studies.scaling_study import ScalingRequest
@@ -92,6 +91,6 @@ def test_a_launcher_needs_no_memory_for_training_here(
         assert trains_here == here
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study_run, "check_method", check)
+    monkeypatch.setattr("gmc_bench.experiments.session.check_method", check)
     with pytest.raises(KeyboardInterrupt):
         studies.run("siblings", protocol="smoke", bodies="tiny", launch=launch, tasks="ft", out="s")
