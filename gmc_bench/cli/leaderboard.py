@@ -199,38 +199,38 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     from gmc_bench.leaderboard.board import Board, add_verification, read_board, says_something_new
     from gmc_bench.leaderboard.rerun import verify_all, verify_one
     from gmc_bench.leaderboard.rescoring import is_evaluation, verify_evaluation
-    from gmc_bench.records.ledger import BEGINNING
+    from gmc_bench.records.ledger import BEGINNING, leaderboard_of
 
+    root = (None if parsed.all else leaderboard_of(parsed.record)) or parsed.records
     if not parsed.all:
         why = "goes only with --all; leave it out"
         parsed.parser.refuse(parsed, ("unverified", "sample", "jobs"), why)
         if is_evaluation(parsed.record):
             why = "is for records, got it for a kept evaluation; leave it out"
             parsed.parser.refuse(parsed, ("ranked_only", "runs"), why)
-    there = parsed.records.is_dir()
-    board = read_board(parsed.records) if there else Board((), (), (), 0, BEGINNING)
+    board = read_board(root) if root.is_dir() else Board((), (), (), 0, BEGINNING)
     if parsed.all and not board.records:
-        raise ConfigError(f"{parsed.records} holds no records; give another folder with --records")
+        raise ConfigError(f"{root} holds no records; give another folder with --records")
     counts: Counter[str] = Counter()
-    failed = _signatures(parsed.records, parsed.record)
+    failed = _signatures(root, parsed.record)
     with Display() as display:
         how = {"ranked_only": parsed.ranked_only, "on_progress": display}
         if parsed.all:  # of a folder of runs, the records are where the weights are
-            folders = [*parsed.runs, *([] if board.length else [parsed.records])]
+            folders = [*parsed.runs, *([] if board.length else [root])]
             outcomes = verify_all(
                 board, folders, jobs=parsed.jobs, unverified=parsed.unverified,
                 sample=parsed.sample, **how,
             )  # fmt: skip
         elif is_evaluation(parsed.record):
-            outcomes = iter([verify_evaluation(parsed.record, board, parsed.records, display)])
+            outcomes = iter([verify_evaluation(parsed.record, board, root, display)])
         else:
-            outcomes = iter([verify_one(parsed.record, board, parsed.runs, parsed.records, **how)])
+            outcomes = iter([verify_one(parsed.record, board, parsed.runs, root, **how)])
         for outcome in outcomes:
             counts[outcome.kind] += outcome.records
             say(f"{outcome.kind.replace('failed', 'FAILED')}  {outcome.text}")
             found = outcome.verification
             if found is not None and says_something_new(board, found):
-                note(f"wrote {add_verification(parsed.records, found)}")
+                note(f"wrote {add_verification(root, found)}")
     if parsed.all:
         note(", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing is left")
     done = counts["verified"] or not counts

@@ -28,6 +28,7 @@ from gmc_bench.core.escape import one_line
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
+_DISTRIBUTION = "gmc-bench"
 _PRINTED = 500
 """Characters that are logged of what a plug-in prints."""
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # Python reads no endless numbers
@@ -246,6 +247,7 @@ class Registry(Generic[T]):
         self._attribute = attribute or kind.upper()
         self._unlisted = dict(unlisted or {})
         self._table: dict[str, T | EntryPoint] | None = None
+        self._own: set[str] = set()
 
     def _scan(self) -> dict[str, T | EntryPoint]:
         if self._table is None:
@@ -261,12 +263,18 @@ class Registry(Generic[T]):
                         f"({known.value} and {point.value}); uninstall one of them"
                     )
                 table[point.name] = point
+                if point.dist is not None and point.dist.name == _DISTRIBUTION:
+                    self._own.add(point.name)
             self._table = table
         return self._table
 
     def names(self) -> list[str]:
         """Return all registered names but the unlisted ones, sorted."""
         return sorted(self._scan().keys() - self._unlisted.keys())
+
+    def own_names(self) -> list[str]:
+        """Return those of `names` that this package registers, whatever else is installed."""
+        return [name for name in self.names() if name in self._own]
 
     def resolve(self, name: str) -> str:
         """Return the registered name for `name`, completing a missing version suffix.

@@ -1,5 +1,6 @@
 """Virtual deployment: a policy on simulated robots, in trials like the paper's."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -120,7 +121,7 @@ def deploy(
     *,
     listener: Listener = lambda _: None,
 ) -> tuple[Path, list[Attempt]]:
-    """Run trials, and write a report of them.
+    """Run trials, and write a report of them, also of those before an error or an interruption.
 
     Args:
         path: a finished run, a record with kept weights, or a file of `export_run`.
@@ -144,8 +145,13 @@ def deploy(
     folder = out or new_folder(*_place(path))
     require_unused(folder, verb=None)
     make_folder(folder)
-    attempts = _run(options, policy, task, bodies, folder, listener)
-    _write(folder, attempts, policy, options)
+    attempts: list[Attempt] = []
+    try:
+        for attempt in _run(options, policy, task, bodies, folder, listener):
+            attempts.append(attempt)
+    finally:  # minutes of trials are kept, whatever ended them
+        if attempts:
+            _write(folder, attempts, policy, options)
     return folder, attempts
 
 
@@ -163,8 +169,7 @@ def _run(
     bodies: dict[str, Robot],
     folder: Path,
     listener: Listener,
-) -> list[Attempt]:
-    attempts: list[Attempt] = []
+) -> Iterator[Attempt]:
     kinds, rate = options.kinds(), policy.manifest.rate
     total = len(kinds) * options.trials * round(options.seconds * rate)
     advance = counter(listener, "deploy", "step", total)
@@ -187,11 +192,10 @@ def _run(
                 trial=trial, robot=name, number=number, seed=options.seed,
                 conditions=conditions, result=result, origin=bodies[name].simulated_from,
             )  # fmt: skip
-            attempts.append(attempt)
+            yield attempt
             if wants_video(options.video, attempt, shown):
                 shown.add(result.succeeded)
                 _video(folder, attempt, ground, rate)
-    return attempts
 
 
 def wants_video(which: Videos | None, attempt: Attempt, shown: set[bool]) -> bool:
@@ -220,8 +224,10 @@ def _write(
     folder: Path, attempts: list[Attempt], policy: RobotPolicy, options: DeployOptions
 ) -> None:
     held, clock = options.hold_heading, (options.realtime, options.seconds)
-    table = report.make_table(attempts, *clock, hold_heading=held)
-    content = report.to_dict(attempts, policy.manifest.origin, *clock, hold_heading=held)
+    planned = len(options.kinds()) * options.trials
+    table = report.make_table(attempts, *clock, planned=planned, hold_heading=held)
+    origin = policy.manifest.origin
+    content = report.to_dict(attempts, origin, *clock, planned=planned, hold_heading=held)
     write_atomic(folder / "table.md", table.to_markdown().encode())
     write_atomic(folder / "table.csv", table.to_csv().encode())
     write_atomic(folder / "deploy.json", sealed(content))

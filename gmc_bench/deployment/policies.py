@@ -194,6 +194,9 @@ def largest_difference(
         count: observations; the robots take turns, and memories are kept from one to the next.
         seed: of the observations.
         spread: standard deviation of the raw time-varying features.
+
+    Returns:
+        The difference; NaN where an action is.
     """
     rng = np.random.default_rng(seed)
     layout, robots = one.manifest.layout, list(one.manifest.robots.values())
@@ -208,5 +211,5 @@ def largest_difference(
         tokens[0, :NUM_ACTUATORS, places] = robot.context.T
         wanted = one(tokens, robot.name)
         apart = np.abs(wanted - other(tokens, robot.name)) / np.maximum(np.abs(wanted), 1.0)
-        largest = max(largest, float(apart.max()))
-    return largest
+        largest = np.maximum(largest, apart.max())  # which keeps NaN, as `max` does not
+    return float(largest)

@@ -75,11 +75,18 @@ def table_rows(attempts: Sequence[Attempt]) -> list[tuple[str, ...]]:
 
 
 def make_table(
-    attempts: Sequence[Attempt], realtime: bool, seconds: float, *, hold_heading: bool = True
+    attempts: Sequence[Attempt],
+    realtime: bool,
+    seconds: float,
+    *,
+    planned: int,
+    hold_heading: bool = True,
 ) -> Table:
-    """Return the table with what it means."""
+    """Return the table with what it means; `planned` is how many trials were asked for."""
+    done = len(attempts)
     notes = (
         DISCLAIMER,
+        *([f"Incomplete: stopped after {done} of {planned} trials."] if done < planned else ()),
         f"A trial of {seconds:g} s succeeds without a fall, without an emergency stop, and with a "
         f"mean velocity along the command of at least {COMPLETED_SHARE:.0%} of it. "
         f"{_HEADINGS[hold_heading]}",
@@ -99,9 +106,10 @@ def to_dict(
     realtime: bool,
     seconds: float,
     *,
+    planned: int,
     hold_heading: bool = True,
 ) -> dict[str, Any]:
-    """Return everything, as plain values for JSON."""
+    """Return everything, as plain values for JSON; `planned` as for `make_table`."""
     summary = []
     for row in table_rows(attempts):
         successes, trials = (int(part) for part in row[3].split("/"))
@@ -122,6 +130,7 @@ def to_dict(
         "seconds": seconds,
         "ramp_seconds": RAMP_SECONDS,
         "heading": "held" if hold_heading else "free",
+        "planned_trials": planned,
         "summary": summary,
         "trials": [attempt.to_dict() for attempt in attempts],
     }

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gmc_bench.leaderboard.aggregate import ComparisonKey
+from gmc_bench.leaderboard.aggregate import ComparisonKey, Row
 from gmc_bench.leaderboard.analysis import (
     REPEATED_LOOKS_FACTOR,
     Comparison,
@@ -63,7 +63,7 @@ def _first_run_of_new_protocol(analysis: TableAnalysis) -> NextRun:
     """Return the first run under today's rules where only earlier ones were measured."""
     key = latest(analysis.table.key)
     asked = SUITES.get(key.suite).protocol(key.protocol, key.task).seeds
-    best = analysis.table.rows[0].key.method
+    best = analysis.table.rows[0]
     return _run(key, best, asked[0], "no run yet under today's rules, only under earlier ones")
 
 
@@ -73,7 +73,7 @@ def _missing_seed(analysis: TableAnalysis) -> NextRun | None:
         return None
     row = min(rows, key=lambda row: (len(row.absent_seeds), row.key))
     there = f"{len(row.seeds)} of {len(row.seeds) + len(row.absent_seeds)} seeds are there"
-    return _run(analysis.table.key, row.key.method, row.absent_seeds[0], f"incomplete: {there}")
+    return _run(analysis.table.key, row, row.absent_seeds[0], f"incomplete: {there}")
 
 
 def _missing_method(analysis: TableAnalysis, methods: Sequence[str]) -> NextRun | None:
@@ -109,12 +109,12 @@ def _most_useful_seed(analysis: TableAnalysis) -> NextRun | None:
     pairs = [pair for pair in open_pairs if index in (pair.first, pair.second)]
     best = max(pairs, key=lambda pair: _power(analysis, pair, len(open_pairs), index))
     other = analysis.rows[best.second if best.first == index else best.first].row.key.method
-    method = analysis.rows[index].row.key.method
+    chosen = analysis.rows[index].row
     why = (
         f"{len(open_pairs)} of {len(analysis.comparisons)} pairs are not told apart; this seed "
-        f"is expected to add {gain:.2f}, most likely {method} and {other}"
+        f"is expected to add {gain:.2f}, most likely {chosen.key.method} and {other}"
     )
-    return _run(analysis.table.key, method, seed, why)
+    return _run(analysis.table.key, chosen, seed, why)
 
 
 def _power(analysis: TableAnalysis, pair: Comparison, tests: int, extra: int | None) -> float:
@@ -157,10 +157,15 @@ def _record(analysis: TableAnalysis) -> RunRecord:
     return analysis.table.rows[0].runs[0].record
 
 
-def _run(key: ComparisonKey, method: str, seed: int, why: str) -> NextRun:
+def _run(key: ComparisonKey, run_of: Row | str, seed: int, why: str) -> NextRun:
+    """Return a run of a row's method, or of one that is registered."""
+    if isinstance(run_of, Row):
+        method, argument = run_of.key.method, run_of.runs[0].record.method_argument
+    else:
+        method = argument = run_of
     command = shlex.join(
         [
-            *("gmc-bench", "run", "--method", method, "--suite", key.suite, "--task", key.task),
+            *("gmc-bench", "run", "--method", argument, "--suite", key.suite, "--task", key.task),
             *("--protocol", key.protocol, "--morphologies", key.morphologies, "--seed", str(seed)),
         ]
     )

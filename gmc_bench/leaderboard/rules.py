@@ -21,8 +21,12 @@ from gmc_bench.training.run_config import RunConfig
 
 
 def ranked_methods() -> list[str]:
-    """Return the ids of all registered methods that can be ranked: one policy for all bodies."""
-    found = ((name, METHODS.get(name)) for name in METHODS.names())
+    """Return the ids of this package's methods that can be ranked: one policy for all bodies.
+
+    Those of other packages have rows where they have runs, so that the same records make the same
+    tables whatever is installed.
+    """
+    found = ((name, METHODS.get(name)) for name in METHODS.own_names())
     return [name for name, spec in found if spec.trainable and not spec.capabilities.per_body]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import ConfigError, RecordError
-from gmc_bench.records.ledger import append, read_ledger
+from gmc_bench.records.ledger import append, leaderboard_of, read_ledger
 from gmc_bench.records.signature import (
     SIGNERS_NAME,
     Signers,
@@ -59,13 +59,11 @@ def sign_record(named: Path, root: Path, key: Path, password: Callable[[], str])
         GmcBenchError: see `records.signature.sign` and `records.ledger.append`.
     """
     record = _record_of(named, root)
-    board = next(
-        (path for path in record.resolve().parents if (path / LEDGER_NAME).is_file()), None
-    )
+    board = leaderboard_of(record)
     path = signature_file(record)
     if board is None:
         return sign(record, key, password)
-    name = path.resolve().relative_to(board).as_posix()
+    name = path.resolve().relative_to(board.resolve()).as_posix()
     listed = {entry.path for entry in read_ledger(board / LEDGER_NAME).entries}
     if name in listed or name.removesuffix(path.suffix) not in listed:
         why = "is signed already" if name in listed else "is not in the ledger"

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.records.parts import Digest, Positive, RecordPart
-from gmc_bench.records.store import canonical_json, first_problem
+from gmc_bench.records.store import LEDGER_NAME, canonical_json, first_problem
 
 BEGINNING = "0" * 64
 """Stands before the first line."""
@@ -46,6 +46,12 @@ class Ledger(NamedTuple):
     entries: tuple[LedgerEntry, ...]
     head: str
     """SHA-256 of the last line."""
+
+
+def leaderboard_of(file: Path) -> Path | None:
+    """Return the leaderboard that a file lies in, the innermost; `None` if it lies in none."""
+    above = (*file.parents, *file.resolve().parents)  # a short path stays one
+    return next((path for path in above if (path / LEDGER_NAME).is_file()), None)
 
 
 def require_listed(path: Path, expected: str, found: str) -> None:

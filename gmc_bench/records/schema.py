@@ -251,6 +251,12 @@ class RunRecord(RecordPart):
         return self.hardware.threads * (self.hardware.processes or 1)
 
     @property
+    def method_argument(self) -> str:
+        """What `--method` was: the method's id, or the file or module that it is defined in."""
+        given = self.config.get("method")
+        return given if isinstance(given, str) and ":" in given else self.method
+
+    @property
     def resized(self) -> bool:
         """Whether training went on with another number of threads or processes."""
         begins = tuple(RESIZED.format(what=what) for what in ("threads", "processes"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gmc_bench.core.errors import CheckpointError, RecordError
-from gmc_bench.records.ledger import Ledger, read_ledger
+from gmc_bench.records.ledger import Ledger, leaderboard_of, read_ledger
 from gmc_bench.records.store import LEDGER_NAME, RESULTS, StoredRecord, read_stored_record
 
 LEADERBOARD = Path("leaderboards")
@@ -103,13 +103,12 @@ def weights_of(record: Path, stored: StoredRecord | None = None) -> KeptWeights:
         RecordError: the record or the ledger is damaged.
     """
     stored = stored or read_stored_record(record)
-    for root in record.resolve().parents:
-        if (root / LEDGER_NAME).is_file():
-            kept = kept_in(read_ledger(root / LEDGER_NAME), root)
-            found = kept.get(str(stored.record.weights_digest))
-            if found is not None:
-                return found
-            break
+    root = leaderboard_of(record)
+    if root is not None:
+        kept = kept_in(read_ledger(root / LEDGER_NAME), root)
+        found = kept.get(str(stored.record.weights_digest))
+        if found is not None:
+            return found
     raise CheckpointError(
         f"no weights are kept beside {record}: it is in no leaderboard, is older than weights in "
         f"leaderboards, or they are larger than {MAX_MIB} MiB; give the folder of its run"

@@ -1,5 +1,6 @@
 """Film of a body in motion: drawn picture by picture, and encoded as H.264."""
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -94,14 +95,24 @@ def load_encoder() -> Any:
     """Return the module that runs the encoder.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: it, or the encoder, is not installed.
     """
     try:
-        return import_module("imageio_ffmpeg")
+        encoder = import_module("imageio_ffmpeg")
     except ImportError as error:
         raise ConfigError(
             f"videos need the package imageio-ffmpeg, which is not installed; run: {EXTRA}"
         ) from error
+    try:
+        program = encoder.get_ffmpeg_exe()  # the package does not have one for all machines
+    except RuntimeError:
+        program = "ffmpeg"
+    if shutil.which(program) is None:
+        raise ConfigError(
+            f"videos need the encoder ffmpeg, but there is no program {program!r}; install it, or "
+            f"set IMAGEIO_FFMPEG_EXE to its path"
+        )
+    return encoder
 
 
 def frame_steps(length: int, control_dt: float, fps: int, *, hold: bool = True) -> IntArray:

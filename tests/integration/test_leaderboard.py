@@ -207,6 +207,9 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     # Who verifies it again has changed nothing.
     for named in (desk.board / name, read_board(desk.board).records[0].digest[:12]):
         assert desk.verify(named) == f"verified  {desk.board / name}: 4 episodes equal\n"
+    # Its own leaderboard has the weights, whichever folder of records is the default.
+    elsewhere = desk.here("leaderboard", "verify", desk.board / name).out
+    assert elsewhere == f"verified  {desk.board / name}: 4 episodes equal\n"
     assert read_ledger(desk.board / LEDGER_NAME) == ledger
     assert desk.verify("--all", "--unverified") == ""
 

@@ -20,8 +20,11 @@ _DOI = re.compile(r"doi:(10\.\S+[^\s.,;])", re.IGNORECASE)
 
 
 def method_pages() -> dict[str, MethodPage]:
-    """Return the description of every registered method by id."""
-    return {name: _page(METHODS.get(name)) for name in (*METHODS.names(), NO_ACTION)}
+    """Return the description of every registered method by id, but of those that do not load."""
+    found = {name: item for name, item in METHODS.items() if isinstance(item, MethodSpec)}
+    return {
+        name: _page(item) for name, item in (found | {NO_ACTION: METHODS.get(NO_ACTION)}).items()
+    }
 
 
 def _page(method: MethodSpec) -> MethodPage:

@@ -88,7 +88,7 @@ def run_command(record: RunRecord) -> str:
     machine = record.hardware
     return shlex.join(
         [
-            *("gmc-bench", "run", "--method", record.method, "--suite", record.suite),
+            *("gmc-bench", "run", "--method", record.method_argument, "--suite", record.suite),
             *("--task", record.task, "--protocol", record.protocol),
             *("--morphologies", record.morphologies.id, "--seed", str(record.seed)),
             *("--threads", str(machine.threads)),

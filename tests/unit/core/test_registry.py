@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.core.errors import PluginError, UnknownNameError
 from gmc_bench.core.registry import Registry, load_target, origin_of, raised_at
+from gmc_bench.methods import METHODS
 
 GROUP = "test_gmc_bench.colours"
 
@@ -69,6 +70,17 @@ def test_the_same_entry_point_twice_is_one_plugin(distribution):
     distribution("paint_copy", "", {"ten": "paint:TEN"})
     assert len(entry_points(group=GROUP)) == 2
     assert Registry("number", GROUP, int).get("ten") == 10
+
+
+def test_own_names_are_those_of_this_package(distribution):
+    distribution("gmc-bench", "", {"ours": "paint:TEN"})
+    distribution("paint", "TEN = 10\n", {"theirs": "paint:TEN"})
+    numbers = Registry("number", GROUP, int)
+    assert (numbers.names(), numbers.own_names()) == (["ours", "theirs"], ["ours"])
+    assert METHODS.own_names() == METHODS.names()
+    with METHODS.temporarily("mine", METHODS.get("recmorph")):
+        assert "mine" in METHODS.names()
+        assert "mine" not in METHODS.own_names()
 
 
 def test_two_packages_cannot_share_a_name(distribution, registry):

@@ -167,6 +167,10 @@ def test_the_page_drives_a_robot(onnx_file, tmp_path, monkeypatch):
             robot.send(targets)
             robot.advance(4)
         ends.append(robot.data.qpos.copy())
+    readings = robot.read()
+    readings.joint_angles[3] = np.nan  # a broken sensor stops the robot, not the program
+    stopped = page["control"](watch, readings, np.array(COMMAND))
+    assert stopped == (None, "the reading joint_angles is not finite")
     assert np.array_equal(*ends)
     assert np.abs(ends[0] - ground.standing_qpos()).max() > 1e-3
     # The file's own order leads to the same motion.

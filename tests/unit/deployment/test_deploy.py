@@ -1,11 +1,12 @@
 """Trials are run on the grounds that a task has, and shown as they were run."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
@@ -33,7 +34,7 @@ def run(subject, tmp_path, monkeypatch):
         attempts = module._run(
             chosen, subject.policy, task, chosen.bodies(), tmp_path, lambda _: None
         )
-        return attempts, used
+        return list(attempts), used
 
     monkeypatch.setattr(module, "run_trial", trial)
     return run
@@ -99,3 +100,21 @@ def test_films_are_of_the_trials_that_were_asked_for(run, tmp_path, monkeypatch)
     assert [(film.ending, film.control_dt) for film in films] == [("success", 0.02), ("fell", 0.02)]
     assert [film.model.nhfield for film in films] == [0, 1]
     assert films[0].states.shape == (2, 19)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, StorageError("the disk is full")])
+@pytest.mark.usefixtures("run")
+def test_trials_before_an_interruption_are_reported(subject, tmp_path, monkeypatch, error):
+    def stop(*_):
+        raise error
+
+    monkeypatch.setattr(module, "open_policy", lambda path: (subject.policy, TASK))
+    monkeypatch.setattr(module, "require_video", lambda: None)
+    monkeypatch.setattr(module, "write_video", stop)
+    options = DeployOptions(trial="forward", trials=4, video="failed")
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        module.deploy(tmp_path / "walk.onnx", options, tmp_path / "report")
+    text = (tmp_path / "report" / "table.md").read_text()
+    assert "Incomplete: stopped after 2 of 4 trials." in text  # the second fell, and was filmed
+    content = json.loads((tmp_path / "report" / "deploy.json").read_text())
+    assert [item["outcome"] for item in content["trials"]] == ["success", "fell"]

@@ -51,6 +51,14 @@ def test_policies_are_as_far_apart_as_in_their_worst_action(subject, action, apa
         assert np.array_equal(tokens[0, :12, places].T, subject.manifest.robot(robot).context)
 
 
+def test_what_is_not_finite_is_a_difference(subject):
+    """Whichever of the two it comes from, and whatever comes after it."""
+    one = Shifted(subject.manifest, 1.0, [0.0] * 5)
+    other = Shifted(subject.manifest, 1.0, [0.0, np.nan, 0.0, 0.3, 0.0])
+    assert np.isnan(largest_difference(one, other, 5))
+    assert np.isnan(largest_difference(other, one, 5))
+
+
 def test_robots_are_scaled_by_the_ranges_of_those_of_the_training(subject):
     """The published method ModuMorph reads features so; others are told nothing of it."""
     graph, places = PolicyGraph(subject.trained, subject.table), subject.table.spec.context_indices

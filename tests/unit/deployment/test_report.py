@@ -44,17 +44,19 @@ def test_rows_are_the_papers():
         ("ANYmal C", "forward walking", "1", "1/1", "-"),
     ]
     assert (
-        make_table(found, True, 15.0).to_csv().splitlines()[0]
+        make_table(found, True, 15.0, planned=1).to_csv().splitlines()[0]
         == "Robot,Setting,Trials,Success,Published (hardware)"
     )
-    text = make_table(found, True, 15.0).to_markdown()
+    text = make_table(found, True, 15.0, planned=1).to_markdown()
     assert DISCLAIMER in text
     assert "max 3.00 ms" in text
     assert "deadlines missed: 1 of 3750." in text
 
 
 def test_json_holds_every_trial():
-    content = to_dict([attempt(0, "success"), attempt(1, "fell")], {"method": "m"}, False, 15.0)
+    content = to_dict(
+        [attempt(0, "success"), attempt(1, "fell")], {"method": "m"}, False, 15.0, planned=1
+    )
     assert content["note"] == DISCLAIMER
     assert content["summary"][0]["successes"] == 1
     # At least one of two, and at most one, have a chance of 2.5 % at its ends.
@@ -64,6 +66,14 @@ def test_json_holds_every_trial():
     assert (first["seed"], first["number"], first["outcome"]) == (1, 1, "success")
     assert first["conditions"]["floor"] == "flat"
     assert first["policy_ms"]["p95"] == 1.0
+
+
+def test_trials_that_were_not_run_are_missed():
+    found = [attempt(0, "success"), attempt(1, "fell")]
+    stopped = "Incomplete: stopped after 2 of 3 trials."
+    assert stopped in make_table(found, False, 15.0, planned=3).notes
+    assert "Incomplete" not in make_table(found, False, 15.0, planned=2).to_markdown()
+    assert to_dict(found, {}, False, 15.0, planned=3)["planned_trials"] == 3
 
 
 def test_intervals_of_success_leave_2_5_percent_at_either_end():
@@ -80,15 +90,16 @@ def test_intervals_of_success_leave_2_5_percent_at_either_end():
 
 def test_what_was_simulated_and_whether_headings_were_held_is_said():
     ours = [attempt(0, "success")]
-    assert "model files" not in make_table(ours, False, 15.0).to_markdown()
-    text = make_table(ours, False, 15.0, hold_heading=False).to_markdown()
+    assert "model files" not in make_table(ours, False, 15.0, planned=1).to_markdown()
+    text = make_table(ours, False, 15.0, planned=1, hold_heading=False).to_markdown()
     assert "Nothing corrects the heading." in text
-    assert to_dict(ours, {}, False, 15.0, hold_heading=False)["heading"] == "free"
+    assert to_dict(ours, {}, False, 15.0, planned=1, hold_heading=False)["heading"] == "free"
     found = [attempt(0, "success", origin="go2.xml (sha256 12ab)")]
     assert (
-        "other model files: go2: go2.xml (sha256 12ab)." in make_table(found, False, 15.0).notes[2]
+        "other model files: go2: go2.xml (sha256 12ab)."
+        in make_table(found, False, 15.0, planned=1).notes[2]
     )
-    content = to_dict(found, {}, False, 15.0)
+    content = to_dict(found, {}, False, 15.0, planned=1)
     assert (content["heading"], content["trials"][0]["robot_origin"]) == (
         "held", "go2.xml (sha256 12ab)",
     )  # fmt: skip

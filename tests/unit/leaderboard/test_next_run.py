@@ -28,6 +28,13 @@ def test_missing_seeds_come_first_then_methods_without_a_row() -> None:
     assert found.why == "no run yet, as of 1 of 3 methods"
 
 
+def test_a_method_of_a_file_is_run_from_that_file() -> None:
+    config = {"method": "near.py:SPEC"}
+    (found,) = next_runs([analysis_of([*FAR, run_of("near", 1, 9.0, config=config)])], METHODS)
+    assert (found.method, found.seed) == ("near", 2)
+    assert found.command.startswith("gmc-bench run --method near.py:SPEC --suite ")
+
+
 def test_the_row_that_lacks_fewest_seeds_is_completed_first() -> None:
     asked = {"protocol_seeds": (1, 2, 3)}
     seeds = {"best": (1,), "far": (1, 2, 3), "near": (1, 3), "worst": (2,)}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import RecordError, StorageError
-from gmc_bench.records.ledger import BEGINNING, append, read_ledger
+from gmc_bench.records.ledger import BEGINNING, append, leaderboard_of, read_ledger
 from gmc_bench.records.store import LEDGER_NAME
 from gmc_bench.records.weights import find_record
 from tests.support.records import digest_of
@@ -28,6 +28,23 @@ def ledger(tmp_path: Path) -> Path:
     for file in FILES:
         append(path, "record", file, digest_of(file))
     return path
+
+
+def test_a_file_lies_in_the_innermost_leaderboard(tmp_path: Path, monkeypatch) -> None:
+    inner = tmp_path / "outer" / "inner"
+    (inner / "results").mkdir(parents=True)
+    file = inner / "results" / "one.json"
+    assert leaderboard_of(file) is None
+    for folder in (inner.parent, inner):
+        (folder / LEDGER_NAME).write_text("")
+        assert leaderboard_of(file) == folder
+    assert leaderboard_of(inner / LEDGER_NAME) == inner
+    assert leaderboard_of(inner) == inner.parent
+    # A path from within a folder stays short, where it names the leaderboard.
+    monkeypatch.chdir(inner)
+    assert leaderboard_of(Path("results/one.json")) == Path()
+    monkeypatch.chdir(inner / "results")
+    assert leaderboard_of(Path("one.json")) == inner
 
 
 def test_every_line_holds_the_digest_of_the_one_before(ledger: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.rendering import video
 from gmc_bench.rendering.canvas import Canvas
+from gmc_bench.rendering.episode import require_video
 from gmc_bench.rendering.sight import Trace
 from gmc_bench.rendering.video import VideoSettings, draw_frames, film_of, frame_steps, write_video
 from gmc_bench.tasks.spec import VisitGrid
@@ -145,6 +146,21 @@ def test_the_file_is_h264_that_starts_at_once(subject, tmp_path):
     assert (meta["size"], meta["fps"], meta["codec"]) == ((96, 80), 20.0, "h264")
     assert meta["pix_fmt"].startswith("yuv420p")
     assert sum(1 for _ in frames) == count == len(done) == len(frame_steps(shown.length, 0.02, 20))
+
+
+def test_an_encoder_that_is_not_there_is_named_before_anything_is_drawn(monkeypatch):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="the extra 'video' is not installed")
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/nowhere/ffmpeg")
+    with pytest.raises(ConfigError, match="there is no program '/nowhere/ffmpeg'; install it"):
+        require_video()
+
+    def fail():
+        raise RuntimeError("No ffmpeg exe could be found")
+
+    monkeypatch.setattr(ffmpeg, "get_ffmpeg_exe", fail)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigError, match="there is no program 'ffmpeg'"):
+        require_video()
 
 
 @pytest.mark.usefixtures("drawing")

@@ -9,6 +9,7 @@ import pytest
 
 from gmc_bench.bodies.parts import Geom
 from gmc_bench.conformance.morphologies import biped, chain
+from gmc_bench.core.errors import PluginError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site.board import challenge
@@ -16,6 +17,7 @@ from gmc_bench.leaderboard.site.charts import Series, lines_chart
 from gmc_bench.leaderboard.site.drawing import CM, FOOT, draw
 from gmc_bench.leaderboard.site.overview import titles
 from gmc_bench.leaderboard.site.pages import method_pages
+from gmc_bench.methods import METHODS
 from gmc_bench.records.store import StoredRecord, record_digest
 from gmc_bench.robots import ROBOTS
 from tests.support.leaderboards import synthetic_records
@@ -135,6 +137,12 @@ def test_lines_leave_out_what_is_not_finite():
         {"label": "good", "x": [0, 1, 3], "y": [0, 1, 3], "low": [-1, 0, 2], "high": [1, 2, 4]}
     ]
     assert lines_chart([Series("empty", x, np.full(4, np.nan))]) is None
+
+
+def test_a_package_that_does_not_load_has_no_page(monkeypatch):
+    listed = [("recmorph", METHODS.get("recmorph")), ("broken", PluginError("no"))]
+    monkeypatch.setattr(METHODS, "items", lambda: iter(listed))
+    assert list(method_pages()) == ["recmorph", "zero-action"]
 
 
 def test_equations_are_those_of_the_networks_sources():

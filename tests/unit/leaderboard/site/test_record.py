@@ -36,6 +36,14 @@ def test_command_repeats_a_run_without_training() -> None:
     assert run_command(make_record(**UNTRAINED)).endswith(" --threads 2 --untrained")
 
 
+def test_command_names_the_file_that_defines_the_method() -> None:
+    def method(given: str) -> str:
+        return shlex.split(run_command(make_record(config={"method": given})))[3]
+
+    assert method("my methods/one.py:SPEC") == "my methods/one.py:SPEC"
+    assert method("demo") == "demo"
+
+
 KEY = "unimal-v1/unimal-ft-v1/lite"
 TUNED = {"ppo.lr": 0.0013, "ppo.target_kl": 0.11, "model.embedding_dropout": 0.1}
 
