@@ -25,7 +25,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.core.escape import one_line
+from gmc_bench.core.registry import raised_at
 
 C = TypeVar("C")
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -41,7 +43,18 @@ _MAX_DEPTH = 64
 
 
 class _StrictSafeLoader(_SafeLoader):  # type: ignore[misc]
-    """Refuses a key that is given twice, of which a reader would see one."""
+    """Refuses a key that is given twice, of which a reader would see one.
+
+    It also says where a value stands that does not fit its tag (`!!int x`) or is an impossible
+    date, for which the parser raises various errors without a place.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise _refusal(f"{shown(node.value)} is no {kind}", node.start_mark) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -72,14 +85,15 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
 
     Args:
         config: a frozen dataclass instance.
-        changes: field name to value; a nested dataclass takes a mapping.
+        changes: field name to value, `-` counts as `_`; a nested dataclass takes a mapping.
         where: dotted prefix for messages.
 
     Returns:
         A new instance; `__post_init__` checks it again.
 
     Raises:
-        ConfigError: unknown key, or a value that does not fit the field's type.
+        ConfigError: a key is unknown or given twice, a value does not fit the field's type, or the
+            class refuses the new values, with whatever error.
     """
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise TypeError(f"{config!r} is not a dataclass instance")
@@ -90,6 +104,8 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
         key = str(raw_key).replace("-", "_")
         if key not in names:
             raise ConfigError(f"unknown setting {where + key!r}{did_you_mean(key, names)}")
+        if key in new:
+            raise ConfigError(f"{where + key!r} is given more than once; keep one of them")
         old = getattr(config, key)
         if dataclasses.is_dataclass(old) and not isinstance(old, type):
             if not isinstance(raw_value, Mapping):
@@ -100,7 +116,16 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
             new[key] = with_overrides(old, raw_value, f"{where}{key}.")
         else:
             new[key] = coerce(raw_value, hints[key], where + key)
-    return dataclasses.replace(config, **new)
+    try:
+        return dataclasses.replace(config, **new)
+    except GmcBenchError:
+        raise
+    except Exception as error:  # a class of a plug-in may raise anything
+        given = ", ".join(f"{where}{key}={shown(value)}" for key, value in changes.items())
+        what = one_line(f"{type(error).__name__}: {error}")
+        raise ConfigError(
+            f"{type(config).__name__} refuses {given}: {what}{raised_at(error)}"
+        ) from error
 
 
 def shown(value: Any) -> str:
@@ -384,7 +409,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         text = (rest if seal else data).decode()
         _require_plain(text)
         content = yaml.load(text, Loader=_StrictSafeLoader)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding, impossible date
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding
         first = " ".join(str(error).split())
         raise ConfigError(f"{path} is not valid YAML ({first}); fix or delete it") from error
     if content is None:

@@ -74,6 +74,11 @@ def test_dashes_are_read_as_underscores():
     assert with_overrides(Run(), {"optimiser": {"eps-clip": 0.3}}).optimiser.eps_clip == 0.3
 
 
+def test_a_key_in_two_spellings_is_given_twice():
+    with pytest.raises(ConfigError, match=r"'optimiser\.eps_clip' is given more than once"):
+        with_overrides(Run(), {"optimiser": {"eps-clip": 0.1, "eps_clip": 0.2}})
+
+
 def test_an_unknown_key_is_refused_with_its_full_name_and_a_suggestion():
     with pytest.raises(
         ConfigError, match=r"unknown setting 'optimiser\.eps_clp'; did you mean 'eps_clip'\?"
@@ -89,6 +94,21 @@ def test_a_group_cannot_be_replaced_by_a_value():
 def test_the_class_checks_the_result_again():
     with pytest.raises(ConfigError, match="'lr' must be positive, got -1"):
         with_overrides(Run(), {"optimiser": {"lr": -1}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Even:
+    width: int = 4
+
+    def __post_init__(self) -> None:
+        if self.width % 2:
+            raise ValueError("must be\neven")
+
+
+def test_a_class_may_refuse_its_values_with_any_error():
+    message = r"^Even refuses model\.width=3: ValueError: must be even \[test_config\.py:\d+\]$"
+    with pytest.raises(ConfigError, match=message):
+        with_overrides(Even(), {"width": 3}, "model.")
 
 
 @pytest.mark.parametrize("not_a_config", [Run, {"seed": 1}, None])
@@ -248,6 +268,9 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path):
         (b"- 1\n- 2\n", "must hold 'key: value' settings, got a list"),
         (b"a: &a [*a]", r"is not valid YAML \(aliases \(\*name\) are not taken"),
         (b"a: &a [1]\nb: *a", r"aliases .* line 2, column 4"),
+        (b"a: !!bool x", r"is not valid YAML \('x' is no bool .*line 1, column 4"),
+        (b"a: !!int ''", "'' is no int .*line 1, column 4"),
+        (b"a: {b: !!timestamp x}", "'x' is no timestamp .*line 1, column 8"),
         (b"ppo: {lr: 1, lr: 2}", "the key 'lr' is given more than once"),
         (b"seed: 2\ndigest: 0", "is damaged: its first line, a digest, is missing"),
         (b"a: " + b"[" * 64 + b"]" * 64, "more than 64 levels"),
