@@ -338,7 +338,8 @@ def _failed(method: MethodSpec, part: str, error: BaseException) -> GmcBenchErro
     # One line: torch appends the frames of its own stack.
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = ": ".join([type(error).__name__, *(line[:_LONGEST] for line in lines[:1])])
-    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in why:
+    memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    if memory or "DefaultCPUAllocator" in why:
         return too_large(method, why)
     return _broken(method, f"{part} failed with {why}", raised_at(error))
 
@@ -352,12 +353,16 @@ def too_large(method: MethodSpec, why: str) -> ConfigError:
 
 
 def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> bool:
+    """Return whether a network draws from torch's generator, which is left as it was."""
     state = torch.get_rng_state()
-    with torch.no_grad():
-        _call(method, network, tokens)
-    drawn = not torch.equal(state, torch.get_rng_state())
-    torch.set_rng_state(state)
-    return drawn
+    try:
+        with torch.no_grad():
+            _call(method, network, tokens)
+        return not torch.equal(state, torch.get_rng_state())
+    except (Exception, SystemExit) as error:  # it may differ in training mode
+        raise _failed(method, "network in training mode", error) from error
+    finally:
+        torch.set_rng_state(state)
 
 
 def _broken(

@@ -192,7 +192,13 @@ def out_of_memory(*_):
     raise MemoryError
 
 
-@pytest.mark.parametrize("builder", [lambda *_: torch.empty(10**14), out_of_memory])
+def out_of_gpu_memory(*_):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+
+@pytest.mark.parametrize(
+    "builder", [lambda *_: torch.empty(10**14), out_of_memory, broken(out_of_gpu_memory)]
+)
 def test_networks_that_do_not_fit_into_memory_are_no_mistake_of_the_builder(builder):
     with pytest.raises(ConfigError, match=r"networks of 'fake' need more memory .* --model.width"):
         ActorCritic(method(builder), Config(), SPEC)
@@ -263,6 +269,20 @@ def test_construction_leaves_dropout_on_and_draws_nothing_for_its_check():
         return (Dropped if num_outputs == 1 else FirstFeature)(config, spec, num_outputs)
 
     assert ActorCritic(method(drops_values), Config(), SPEC).draws_random_numbers
+
+
+def test_a_network_that_fails_in_training_mode_alone_is_refused_and_draws_nothing():
+    class Fails(FirstFeature):
+        def forward(self, tokens):
+            if self.training:
+                torch.rand(3)
+                raise RuntimeError("no such layer")
+            return super().forward(tokens)
+
+    state = torch.get_rng_state()
+    with pytest.raises(PluginError, match="its network in training mode failed with RuntimeError"):
+        ActorCritic(method(Fails), Config(), SPEC)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
