@@ -13,10 +13,12 @@ import logging
 import re
 import sys
 import textwrap
+import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +60,12 @@ notebook changes files and runs them again in one process."""
 def origin_of(item: Any) -> Origin | None:
     """Return where `load_target` found an object, most recently; `None` for any other object."""
     return _ORIGINS.get(id(item))
+
+
+def share_origin(item: Any, copy: Any) -> None:
+    """Let a copy of an object that `load_target` found count as found there, too."""
+    if (origin := origin_of(item)) is not None:
+        _ORIGINS[id(copy)] = replace(origin, item=copy)
 
 
 def load_target(target: str, digest: str | None = None) -> Any:
@@ -167,7 +175,7 @@ def _execute(path: Path, data: bytes, digest: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     try:
-        with _importable(path.parent):
+        with importable(path.parent):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -175,21 +183,73 @@ def _execute(path: Path, data: bytes, digest: str) -> ModuleType:
     return module
 
 
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Let a file import what lies beside it, as Python does for a script.
+class _Beside(importlib.abc.MetaPathFinder):
+    """Finds the modules in the folder of a plug-in's file, as Python does for a script."""
 
-    Other packages come first: no file of the folder can take the place of one of theirs.
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._names: set[str] = set()
+        self._modules: dict[str, ModuleType] = {}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if path is not None:
+            return None  # part of a package, which knows its own places
+        if (spec := PathFinder.find_spec(fullname, [self._folder])) is not None:
+            self._names.add(fullname)
+        return spec
+
+    def loaded(self) -> dict[str, ModuleType]:
+        """Return the modules of these names, and their parts, that are loaded."""
+        modules = list(sys.modules.items())  # another thread may import
+        return {name: item for name, item in modules if name.partition(".")[0] in self._names}
+
+    def keep(self) -> None:
+        self._modules = self.loaded()
+
+    def put_back(self) -> None:
+        sys.modules.update(self._modules)
+
+
+_BESIDE: dict[Path, _Beside] = {}
+_IMPORTING = threading.RLock()
+"""Held while `sys.modules` has what lies beside one file in place of what lies beside others."""
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Let a plug-in import what lies beside its file, as Python does for a script.
+
+    Other packages come first: no file of the folder can take the place of one of theirs. Files of
+    different folders have modules of their own, also where these share a name; afterwards such a
+    name stands for the module that was used last.
+
+    Args:
+        folder: of the file, absolute.
     """
-    place = str(folder)
-    added = place not in sys.path
-    if added:
-        sys.path.append(place)
-    try:
-        yield
-    finally:
-        if added and place in sys.path:
-            sys.path.remove(place)
+    with _IMPORTING:
+        own = _BESIDE.setdefault(folder, _Beside(folder))
+        if own in sys.meta_path:
+            yield
+            return
+        aside: dict[str, ModuleType] = {}
+        for other in _BESIDE.values():
+            aside |= other.loaded() if other is not own else {}
+        for name in aside:
+            del sys.modules[name]
+        own.put_back()
+        sys.meta_path.append(own)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(own)
+            own.keep()
+            for name, module in aside.items():
+                sys.modules.setdefault(name, module)
 
 
 def raised_at(error: BaseException) -> str:

@@ -3,12 +3,14 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from gmc_bench.core.config import shown, with_overrides
 from gmc_bench.core.errors import ConfigError, PluginError, did_you_mean
-from gmc_bench.core.registry import load_target, origin_of
+from gmc_bench.core.registry import importable, load_target, origin_of, share_origin
 from gmc_bench.methods.settings import require_settings
 from gmc_bench.methods.tuning import read_trials, require_tuned
 
@@ -104,10 +106,12 @@ class MethodSpec:
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
     """What presets claim whose settings change it."""
 
-    @property
+    @cached_property
     def before_tuning(self) -> "MethodSpec":
         """The same method with the protocol's own values for what was tuned."""
-        return replace(self, tuned={}, tuning="")
+        untuned = replace(self, tuned={}, tuning="")
+        share_origin(self, untuned)
+        return untuned
 
     def trials(self) -> dict[str, Any]:
         """Return the trials of `tuning`, by suite, task and protocol.
@@ -138,7 +142,8 @@ class MethodSpec:
             PluginError: what the specification names is not there or no frozen dataclass, or a
                 record cannot hold one of its fields, see `gmc_bench.methods.settings`.
         """
-        found = load_target(self.config) if isinstance(self.config, str) else self.config
+        with self._beside():
+            found = load_target(self.config) if isinstance(self.config, str) else self.config
         if not (isinstance(found, type) and is_dataclass(found)):
             raise PluginError(
                 f"the config of method {self.id!r} must be a dataclass, got {found!r}"
@@ -178,10 +183,17 @@ class MethodSpec:
 
     def build(self, config: Any, spec: Any, num_outputs: int, num_bodies: int = 1) -> Any:
         """Build the network (imports torch); `num_bodies` counts for per-body methods only."""
-        builder = load_target(self.builder) if isinstance(self.builder, str) else self.builder
-        if self.capabilities.per_body:
-            return builder(config, spec, num_outputs, num_bodies)
-        return builder(config, spec, num_outputs)
+        given = (config, spec, num_outputs, num_bodies)[: None if self.capabilities.per_body else 3]
+        with self._beside():
+            builder = load_target(self.builder) if isinstance(self.builder, str) else self.builder
+            return builder(*given)
+
+    def _beside(self) -> AbstractContextManager[None]:
+        """Let a method that is a file import what lies beside it."""
+        origin = origin_of(self)
+        if origin is None or origin.file is None or origin.digest is None:
+            return nullcontext()
+        return importable(origin.file.parent)
 
 
 def require_training(method: MethodSpec) -> None:

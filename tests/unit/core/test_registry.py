@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from gmc_bench.core.errors import PluginError, UnknownNameError
-from gmc_bench.core.registry import Registry, load_target, origin_of, raised_at
+from gmc_bench.core.registry import Registry, importable, load_target, origin_of, raised_at
 from gmc_bench.methods import METHODS
 
 GROUP = "test_gmc_bench.colours"
@@ -237,6 +237,32 @@ def test_a_file_imports_what_lies_beside_it_but_nothing_in_place_of_a_package(tm
     before = list(sys.path)
     assert load_target(f"{plugin_file(tmp_path, source)}:ITEM") == 3
     assert sys.path == before
+
+
+def test_files_import_what_lies_beside_them_also_where_names_are_the_same(tmp_path):
+    source = (
+        "from beside_my_colour import VALUE, shade\n"
+        "def ITEM():\n"
+        "    from beside_my_colour.shade import DEPTH\n"
+        "    return VALUE, shade.DEPTH, DEPTH\n"
+    )
+    targets = []
+    for value, name in enumerate("ab"):
+        (tmp_path / name / "beside_my_colour").mkdir(parents=True)
+        (tmp_path / name / "beside_my_colour" / "__init__.py").write_text(f"VALUE = {value}\n")
+        (tmp_path / name / "beside_my_colour" / "shade.py").write_text(f"DEPTH = {-value}\n")
+        targets.append(f"{plugin_file(tmp_path / name, source)}:ITEM")
+    items = [load_target(target) for target in targets]
+    places = list(sys.meta_path)
+    for value in (0, 1, 0):
+        with importable(tmp_path / "ab"[value]):
+            assert items[value]() == (value, -value, -value)
+            with importable(tmp_path / "ab"[value]):
+                assert items[value]() == (value, -value, -value)
+    assert sys.meta_path == places
+    # A module that was loaded once stays the same: its classes are told apart by identity.
+    assert sys.modules["beside_my_colour.shade"].DEPTH == 0
+    assert items[0]() == (0, 0, 0)
 
 
 def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):

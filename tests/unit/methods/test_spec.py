@@ -133,6 +133,41 @@ def test_before_tuning_a_method_has_neither_values_nor_trials():
     assert tuned.before_tuning == MethodSpec(**FIELDS, version=2)
 
 
+MINE = """
+from gmc_bench.methods import MethodSpec
+SPEC = MethodSpec(id="a", config="mine_net:Config", builder="mine_net:build", tuning="x.json")
+def build(config, spec, num_outputs):
+    from mine_net import WIDTH
+    return WIDTH
+LATER = MethodSpec(id="b", config="mine_net:Config", builder=build)
+"""
+NET = """
+from __future__ import annotations
+from dataclasses import dataclass
+Number = int
+@dataclass(frozen=True)
+class Config:
+    width: Number = {0}
+def build(config, spec, num_outputs):
+    return {0}
+WIDTH = {0}
+"""
+
+
+def test_a_method_finds_its_settings_and_network_beside_its_file(tmp_path):
+    found = []
+    for width in (1, 2):
+        folder = tmp_path / str(width)
+        folder.mkdir()
+        (folder / "mine.py").write_text(MINE)
+        (folder / "mine_net.py").write_text(NET.format(width))
+        found.append([load_target(f"{folder / 'mine.py'}:{name}") for name in ("SPEC", "LATER")])
+    for width, specs in enumerate(found, start=1):
+        for spec in (*specs, specs[0].before_tuning):
+            assert spec.make_config().width == width
+            assert spec.build(spec.make_config(), None, 1) == width
+
+
 def test_rates_that_are_dropped_have_a_range_of_their_own():
     @dataclass(frozen=True)
     class Config:
