@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.parameter import is_lazy
 from torch.utils.weak import WeakIdKeyDictionary
 
 from gmc_bench.methods.spec import MethodSpec
@@ -67,7 +68,8 @@ def count_parameters(
         num_bodies: bodies to be trained on, for methods with separate weights per body.
 
     Returns:
-        `None` where the builder needs numbers: it is given torch's device `meta`.
+        `None` where the builder needs numbers, since it is given torch's device `meta`, or where
+        parameters get their size in the first forward pass.
     """
     networks = []  # both at a time, as in training
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
@@ -79,6 +81,8 @@ def count_parameters(
         except Exception:  # noqa: BLE001 - a plug-in may raise anything
             return None
     parameters = [item for network in networks for item in network.parameters()]
+    if any(is_lazy(item) for item in parameters):
+        return None
     found: int = sum(item.numel() for item in parameters if item.requires_grad)
     return found
 
@@ -95,8 +99,8 @@ class _Counter:
         self._asked = False
 
     def __call__(self, _module: nn.Module, _name: str, parameter: nn.Parameter) -> None:
-        if threading.get_ident() != self._thread:
-            return
+        if threading.get_ident() != self._thread or is_lazy(parameter):
+            return  # a lazy one has no size before the first forward pass
         self._alive[parameter] = None
         self._registered += parameter.numel()
         if self._registered * self._bytes_each <= _SHARE * self._free:

@@ -67,6 +67,14 @@ class ReplacesParameters(Deep):
             layer.weight = nn.Parameter(torch.randn_like(layer.weight))
 
 
+class Lazy(Deep):
+    """The last layer knows its size only once it is called."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.last = nn.LazyLinear(num_outputs)
+
+
 class Copies(Deep):
     """Copies of modules register no parameters."""
 
@@ -106,7 +114,7 @@ def _nothing_drawn():
     Drawn.count = 0
 
 
-@pytest.mark.parametrize("builder", [Deep, NeedsNumbers, ReplacesParameters])
+@pytest.mark.parametrize("builder", [Deep, NeedsNumbers, ReplacesParameters, Lazy])
 @pytest.mark.parametrize("free", [4 * ALL + 800_000, 400 * ALL, None])
 def test_networks_that_fit_are_the_same_as_without(builder, free):
     drawn = []
