@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 from gmc_bench.core import escape
 
-_NUMBER = re.compile(r"[+-]?[0-9][0-9,.]*( ± [0-9,.]+)?")
+_ONE = r"[+-]?[0-9][0-9,.]*(e[+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"-|{_ONE}( ± [0-9,.]+)?( %)?( to {_ONE}( %)?)?")
+"""What numbers, intervals and the place of a missing one look like in a cell."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text, a row per line."""
+    """Cells and headings as plain text, a row per line."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
     notes: Sequence[str] = ()
-    """What a reader must know, a paragraph each."""
+    """What a reader must know, a paragraph of Markdown each."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -27,19 +29,23 @@ class Table:
                 raise ValueError(f"{len(row)} cells for {len(self.headings)} columns: {row}")
 
     def to_text(self) -> str:
-        """Return an aligned table that is also Markdown; the first column is left-aligned."""
+        """Return an aligned table; the first column is left-aligned.
+
+        It is laid out as in Markdown, but nothing is escaped: see `to_markdown`.
+        """
         widths = _widths(self.headings, self.rows)
         head, *lines = (_line(_padded(cells, widths)) for cells in (self.headings, *self.rows))
         rule = _line(["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
         return "\n".join([head, rule, *lines])
 
     def to_markdown(self, level: int = 1) -> str:
-        """Return a Markdown page: title, table and notes, in which no text means markup.
+        """Return a Markdown page: title and table, in which no text means markup, and notes.
 
         Args:
             level: of the title's heading.
         """
-        lines = [f"{'#' * level} {self.title}", "", _line(self.headings)]
+        lines = [f"{'#' * level} {escape.markdown(self.title)}", ""]
+        lines.append(_line([escape.markdown(heading) for heading in self.headings]))
         lines.append(_line(["---"] * len(self.headings)))
         lines += [_line([escape.markdown(cell) for cell in row]) for row in self.rows]
         for note in self.notes:
@@ -80,7 +86,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def _csv_cell(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula; a number with a sign is none."""
+    """Return a cell that no spreadsheet takes for a formula; numbers with a sign are none."""
     return cell if _NUMBER.fullmatch(cell) else escape.csv_text(cell)
 
 

@@ -152,8 +152,8 @@ def test_files_hold_every_cell():
     ]  # fmt: skip
     first, second = csv.reader(io.StringIO(table.to_csv()))
     assert first == headings
-    # A spreadsheet would take these for formulas.
-    assert second == [f"'{cell}" if cell[0] in "+-" else cell for cell in cells]
+    # A spreadsheet would take the variant for a formula, but not a lone sign.
+    assert second == [f"'{cell}" if cell[0] == "+" else cell for cell in cells]
     page = table.to_markdown()
     assert page.startswith("# Component ablation\n")
     for line in (headings, cells):
