@@ -42,7 +42,7 @@ class TorchState:
         takes_turns: bool = True,
     ) -> None:
         self._num_threads = num_threads
-        self._rounding = (precision == "tf32", precision == "tf32")
+        self._rounding = ("high", True) if precision == "tf32" else ("highest", False)
         self._device = torch.device(device)
         self._takes_turns = takes_turns
         self._cpu, self._gpu = torch.Tensor(), torch.Tensor()
@@ -121,11 +121,18 @@ class TorchState:
             self._rounding = exchange_rounding(self._rounding)
 
 
-def exchange_rounding(allowed: tuple[bool, bool]) -> tuple[bool, bool]:
-    """Say whether products and cuDNN may round to TF32 on a GPU; return what held before."""
-    products, recurrences = allowed
-    before = (torch.get_float32_matmul_precision() != "highest", torch.backends.cudnn.allow_tf32)
-    torch.set_float32_matmul_precision("high" if products else "highest")
+def exchange_rounding(rounding: tuple[str, bool]) -> tuple[str, bool]:
+    """Say how products round on a GPU, and whether cuDNN may round to TF32.
+
+    Args:
+        rounding: torch's `float32_matmul_precision`, and `torch.backends.cudnn.allow_tf32`.
+
+    Returns:
+        What held before.
+    """
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    products, recurrences = rounding
+    torch.set_float32_matmul_precision(products)
     torch.backends.cudnn.allow_tf32 = recurrences
     return before
 

@@ -77,24 +77,25 @@ def test_a_state_that_is_part_of_a_larger_tensor_is_taken_whole():
         assert drawn() == found
 
 
+EXACT = ("highest", False)
+"""Float32 means float32."""
+
+
 @pytest.fixture
 def rounding():
-    """Return whether products and recurrences may round to TF32, which is put back at the end."""
-    before = exchange_rounding((False, False))
-
-    def allowed():
-        assert torch.get_float32_matmul_precision() in ("highest", "high")
-        return torch.get_float32_matmul_precision() == "high", torch.backends.cudnn.allow_tf32
-
-    yield allowed
+    """Return how products and recurrences round on a GPU, which is put back at the end."""
+    before = exchange_rounding(EXACT)
+    yield lambda: (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32)
     exchange_rounding(before)
 
 
 def test_products_and_recurrences_round_apart(rounding):
-    assert rounding() == (False, False)
-    for before, allowed in (((False, False), (False, True)), ((False, True), (True, False))):
-        assert exchange_rounding(allowed) == before
-        assert rounding() == allowed
+    assert rounding() == EXACT
+    before = EXACT
+    for now in (("highest", True), ("high", False), ("medium", False)):
+        assert exchange_rounding(now) == before
+        assert rounding() == now
+        before = now
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
@@ -109,11 +110,11 @@ def test_work_on_a_gpu_rounds_as_its_precision_says_and_nothing_else_does(
         torch.cuda, "set_rng_state", lambda state, _: generator.__setitem__(0, state)
     )
     work.gpu = torch.arange(16) + 1
-    for outside in ((False, True), (True, False)):
+    for outside in (("highest", True), ("high", False), ("medium", True)):
         exchange_rounding(outside)
         for _ in range(2):
             with work.in_use():
-                assert rounding() == (precision == "tf32",) * 2
+                assert rounding() == (("high", True) if precision == "tf32" else EXACT)
                 assert torch.equal(generator[0], torch.arange(16) + 1)
             assert rounding() == outside
             assert torch.equal(generator[0], torch.arange(16))
