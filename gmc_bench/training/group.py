@@ -226,7 +226,7 @@ def _answers() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[0][:200]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise LostProcessError(
             f"another process of the run has ended or does not answer ({reason}); continue the "
             f"run with --resume"

@@ -19,7 +19,8 @@ from gmc_bench.policies.policy import Policy
 from gmc_bench.tasks.unimal_ft import TASK as FLAT
 from gmc_bench.tokens.config import TokenConfig
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.training.group import Group
+from gmc_bench.training import group
+from gmc_bench.training.group import Group, LostProcessError
 from gmc_bench.training.trainer import make_trainer
 from tests.support.small_runs import small_config, small_protocol
 
@@ -55,6 +56,18 @@ class Together(Group):
 
     def abort(self):
         self._barrier.abort()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(RuntimeError("\nreset by peer\nat 0x1"), "reset by peer"), (RuntimeError(), "RuntimeError")],
+)
+def test_who_does_not_answer_is_told_of_in_one_line(error, reason):
+    with (
+        pytest.raises(LostProcessError, match=rf"does not answer \({reason}\); continue"),
+        group._answers(),
+    ):
+        raise error
 
 
 def side_by_side(size, work):
