@@ -13,8 +13,9 @@ class SelfAttention(nn.Module):
     """Multi-head self-attention among the limbs of each body.
 
     Parameters carry the names, shapes and initialisation of `torch.nn.MultiheadAttention`
-    (query, key and value stacked), so that its state dict can be loaded; the attention itself is
-    torch's `scaled_dot_product_attention`. Linear maps run on real limbs only.
+    (query, key and value stacked), so that its state dict can be loaded. The attention itself is
+    torch's `scaled_dot_product_attention`, in training on a CPU in float32 the same in compiled
+    code (`gmc_bench.nn.compiled`). Linear maps run on real limbs only.
 
     Args:
         width: channels of a limb's representation.
