@@ -12,7 +12,8 @@ def require_positive(config: Any, *names: str) -> None:
 
     Args:
         config: the settings.
-        names: of the fields; by default all. Those that hold no numbers pass.
+        names: of the fields; by default all. Numbers are looked at, and tuples of integers alone,
+            which are widths; all else passes.
 
     Raises:
         ConfigError: an integer is below one, a number is not positive and finite, or one of several
@@ -21,7 +22,8 @@ def require_positive(config: Any, *names: str) -> None:
     for name in names or fields_of(config):
         value = getattr(config, name)
         if isinstance(value, tuple):
-            if any(width < 1 for width in value):
+            widths = all(type(width) is int for width in value)  # to `isinstance`, True is one
+            if widths and any(width < 1 for width in value):
                 raise ConfigError(f"{name!r} must hold widths of at least 1, got {value}")
         elif not isinstance(value, (int, float)) or isinstance(value, bool):
             continue

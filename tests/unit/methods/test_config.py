@@ -59,6 +59,19 @@ def test_a_subclass_chooses_which_of_its_own_are_positive():
         Strict(size=0)
 
 
+def test_tuples_of_anything_but_integers_are_no_widths():
+    @dataclass(frozen=True)
+    class Mixed:
+        names: tuple[str, ...] = ("a", "b")
+        scales: tuple[float, ...] = (0.5, 0.0)
+        flags: tuple[bool, ...] = (False, True)
+        widths: tuple[int, ...] = (2, 1)
+
+    require_positive(Mixed())
+    with pytest.raises(ConfigError, match="'widths' must hold widths of at least 1"):
+        require_positive(Mixed(widths=(2, 0)))
+
+
 def _others(config, field, value):
     """Return other values of a setting, of which at least one goes with the other settings."""
     if isinstance(value, bool):
