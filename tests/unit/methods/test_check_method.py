@@ -347,6 +347,29 @@ class DropsOften(Sound):
         return self.cell(each.view_as(limbs))[0]
 
 
+class DropsInAttention(Sound):
+    """Dropout in torch's module for attention, with and without its weights, and its function."""
+
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        self.attention = nn.MultiheadAttention(num_outputs, 1, dropout=0.5, batch_first=True)
+
+    def forward(self, tokens):
+        limbs, part = super().forward(tokens), self.attention
+        each = limbs.flatten(0, 1).unsqueeze(1)  # a limb attends to itself alone
+        for weights in (True, False):
+            each = part(each, each, each, need_weights=weights)[0]
+        each, _ = nn.functional.multi_head_attention_forward(
+            *(each, each, each, each.shape[-1], 1, part.in_proj_weight, part.in_proj_bias),
+            *(None, None, False),
+            dropout_p=0.5,
+            out_proj_weight=part.out_proj.weight,
+            out_proj_bias=part.out_proj.bias,
+            training=self.training,
+        )
+        return each.view_as(limbs)
+
+
 class DropsAndCentres(Sound):
     """What limbs put out in updates depends on the minibatch, beside dropout."""
 
@@ -986,6 +1009,7 @@ def test_a_network_that_compiles_to_another_one_is_caught(builder, what):
     ("builder", "detail"),
     [
         (DropsOften, "bit for bit"),
+        (DropsInAttention, "bit for bit"),
         (AddsNoiseInTraining, "bit for bit; draws otherwise than by dropout in training"),
     ],
 )
