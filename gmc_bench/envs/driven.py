@@ -36,7 +36,7 @@ def make_joints(robots: Sequence[CompiledRobot]) -> Joints:
 def _require_own_ground(task: Task) -> None:
     """Check that a task has no ground but that of bodies with drives."""
     plain = Scene(floor="")
-    places = ("floor", "assets", "spawn", "start_offset", "start_orientation", "terrain")
+    places = ("terrain", "floor", "assets", "spawn", "start_offset", "start_orientation")
     for name in places:
         if getattr(task.scene, name) != getattr(plain, name):
             raise ConfigError(

@@ -64,7 +64,8 @@ class Scene:
     start_orientation: Quat = IDENTITY
     """Turns the torso at the start of an episode; a change of the start state, too."""
     terrain: Terrain | None = None
-    """What is drawn anew at each reset; `floor` and `assets` hold its parts."""
+    """What is drawn anew at each reset. Compiled loops write into its parts by their number:
+    `floor` must begin with `terrain.floor`, and `assets` must be `terrain.assets`."""
     friction_rule: FrictionRule = "two-state"
     """How the friction pair of feet becomes one coefficient; only for bodies with drives."""
     rough: RoughGround | None = None
@@ -96,6 +97,13 @@ class Scene:
             raise ConfigError(
                 f"the friction_rule of a scene must be one of {', '.join(FRICTION_RULES)}, got "
                 f"{self.friction_rule!r}"
+            )
+        drawn = self.terrain
+        if drawn and not (self.floor.startswith(drawn.floor) and self.assets == drawn.assets):
+            raise ConfigError(
+                "the floor and the assets of a scene are not those of its terrain, whose draws "
+                "move them; give floor=TERRAIN.floor and assets=TERRAIN.assets with "
+                "terrain=TERRAIN"
             )
 
     @property

@@ -14,10 +14,15 @@ Source:
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
 from gmc_bench.bodies.mjcf_writer import BOX, FLOOR, PATCH, WALL
+from gmc_bench.core.arguments import require_count, require_number
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import is_integer
 from gmc_bench.core.types import Array, DoubleArray, IntArray, Vec3
 
 CELLS_PER_METRE = 10
@@ -27,6 +32,7 @@ WALL_THICKNESS = 1.0  # m
 WALL_TOP = 3.0  # m
 DEPTH = 0.1  # m, of a height field below z = 0
 MAX_HEIGHT = 2.5  # m, of a height field; only the compiler asks
+HIGHEST = 30.0  # m above flat ground; heights of cells are 16 bit, in mm
 
 
 def box(name: str, center: Vec3, half_size: Vec3) -> str:
@@ -72,6 +78,15 @@ class Field:
     walled: bool
     """Whether walls 1 m thick stand around it."""
 
+    def __post_init__(self) -> None:
+        _require_cells(self.start, "the start of a terrain")
+        _require_cells(self.length, "the length of a terrain", above=0.0)
+        _require_cells(self.half_width, "the half_width of a terrain", above=0.0)
+        if not isinstance(self.walled, bool):
+            raise ConfigError(
+                f"a terrain is walled or not, True or False, got {shown(self.walled)}"
+            )
+
     @property
     def end(self) -> float:
         """Return x of its high end, m."""
@@ -97,6 +112,10 @@ class Field:
         """Return the thickness of its walls in cells, 0 without walls."""
         return _cells(WALL_THICKNESS) if self.walled else 0
 
+    @property
+    def _walls(self) -> list[str]:
+        return [walls(self.start, self.end, self.half_width)] if self.walled else []
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObstacleField(Field):
@@ -116,9 +135,31 @@ class ObstacleField(Field):
     """Half lengths of the flat pieces of the ground, m; the last one is repeated and cut."""
     num_tries: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_integer(self.num_boxes) or self.num_boxes < 0:
+            raise ConfigError(
+                f"the num_boxes of a terrain must be a number of boxes, at least 0, got "
+                f"{shown(self.num_boxes)}"
+            )
+        require_count(self.num_tries, "the num_tries of a terrain", "places")
+        for half in _listed(self.half_sizes, "half_sizes"):
+            _require_cells(half, "each number of the half_sizes of a terrain", above=0.0)
+        for half in _listed(self.flats, "flats"):
+            require_number(half, "each number of the flats of a terrain", above=0.0)
+        _require_cells(self.clearance, "the clearance of a terrain", low=0.0)
+        largest = max(map(_cells, self.half_sizes))
+        along = _cells(self.clearance) + largest
+        if 2 * along > self.num_columns or 2 * largest > self.num_rows:
+            raise ConfigError(
+                f"a terrain of {self.length} x {2 * self.half_width} m with a clearance of "
+                f"{self.clearance} m has no room for a box with half a side of "
+                f"{max(self.half_sizes)} m; give it more length or width, or smaller boxes"
+            )
+
     @property
     def floor(self) -> str:
-        """Return the ground, the walls and all boxes, MJCF."""
+        """Return the ground, the walls where there are any, and all boxes, MJCF."""
         lines: list[str] = []
         x, pieces = self.start, list(self.flats)
         while x < self.end:
@@ -127,7 +168,7 @@ class ObstacleField(Field):
             lines.append(box(f"{FLOOR}{len(lines)}", center, (half, self.half_width, SURFACE)))
             x += 2 * half
             pieces = pieces[1:] or pieces
-        lines.append(walls(self.start, self.end, self.half_width))
+        lines += self._walls
         # Spread along x, so that the compiler's tree of bounding boxes suits boxes sorted by x.
         step = self.length / (self.num_boxes + 1)
         for index in range(self.num_boxes):
@@ -196,6 +237,48 @@ class Corridor(Field):
     clip_heights: tuple[float, ...]
     """m above the flat ground."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_cells(self.first_flat, "the first_flat of a terrain", above=0.0)
+        for name in ("flats", "slopes", "steps", "rugged"):
+            for half in _listed(getattr(self, name), name):
+                _require_cells(half, f"each number of the {name} of a terrain", above=0.0)
+        for name in ("slope_heights", "step_profile", "clip_heights"):
+            for height in _listed(getattr(self, name), name):
+                _require_height(height, f"each number of the {name} of a terrain")
+        for frequency in _listed(self.frequencies, "frequencies"):
+            require_count(frequency, "each of the frequencies of a terrain", "half periods")
+        if len(_listed(self.strip_cells, "strip_cells")) != 2:
+            raise ConfigError(
+                f"the strip_cells of a terrain must be two numbers, got {shown(self.strip_cells)}"
+            )
+        low, high = self.strip_cells
+        require_count(low, "the first of the strip_cells of a terrain", "cells")
+        require_count(high, "the second of the strip_cells of a terrain", "cells")
+        if low > high:
+            raise ConfigError(
+                f"the strip_cells of a terrain must be the least and the greatest width, got "
+                f"{self.strip_cells}"
+            )
+        self._require_room()
+
+    def _require_room(self) -> None:
+        count = len(self.step_profile)
+        for half in self.steps:
+            if 2 * _cells(half) % count:
+                raise ConfigError(
+                    f"a terrain's steps of half length {half} m are {2 * _cells(half)} cells, "
+                    f"which {count} steps of its step_profile cannot share equally; choose "
+                    f"another length"
+                )
+        patches = (*self.slopes, *self.steps, *self.rugged)
+        shortest = 2 * (self.first_flat + min(self.flats) + min(patches))
+        if _cells(shortest) > self.num_columns:
+            raise ConfigError(
+                f"a terrain of length {self.length} m has no room for any patch: the first flat "
+                f"piece, another and the shortest patch take {shortest:g} m; make it longer"
+            )
+
     @cached_property
     def capacity(self) -> tuple[int, int, int]:
         """Most flat pieces, most patches, and most columns of patches that a draw can need."""
@@ -223,7 +306,7 @@ class Corridor(Field):
 
     @property
     def floor(self) -> str:
-        """Return all flat pieces, then all patches, MJCF."""
+        """Return all flat pieces, all patches, and the walls where there are any, MJCF."""
         num_flats, num_patches, _ = self.capacity
         size = (1.0, self.half_width, SURFACE)
         places = np.linspace(self.start + 1.0, self.end - 1.0, num_flats)
@@ -234,7 +317,7 @@ class Corridor(Field):
             f'pos="{_text((float(x), 0.0, 0.0))}" friction="0.7 0.1 0.1"/>'
             for i, x in enumerate(places)
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._walls])
 
     @property
     def assets(self) -> str:
@@ -273,6 +356,30 @@ Terrain = ObstacleField | Corridor
 
 def _cells(length: float) -> int:
     return round(length * CELLS_PER_METRE)
+
+
+def _listed(given: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(given, tuple) or not given:
+        raise ConfigError(
+            f"the {name} of a terrain must be a tuple of at least one number, got {shown(given)}"
+        )
+    return given
+
+
+def _require_cells(given: Any, what: str, **limits: float) -> None:
+    """Check that a length is a whole multiple of a cell, within limits of `require_number`."""
+    require_number(given, what, **limits)
+    cells = given * CELLS_PER_METRE
+    if abs(cells - round(cells)) > 1e-6:
+        raise ConfigError(
+            f"{what} must be a multiple of {1 / CELLS_PER_METRE} m, the side of a cell, got {given}"
+        )
+
+
+def _require_height(given: Any, what: str) -> None:
+    require_number(given, what, low=0.0)
+    if given > HIGHEST:
+        raise ConfigError(f"{what} must be at most {HIGHEST:g} m, got {given}")
 
 
 def _text(numbers: tuple[float, ...]) -> str:

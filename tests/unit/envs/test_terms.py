@@ -118,11 +118,11 @@ def test_what_a_body_has_no_part_for_is_refused():
         {"spawn": (0.0, 0.0, 1.0)},
         {"start_offset": (5.0, 0.0, 0.0)},
         {"start_orientation": (0.0, 0.0, 0.0, 1.0)},
-        {"terrain": OBSTACLES.scene.terrain},
+        {"terrain": OBSTACLES.scene.terrain, "floor": OBSTACLES.scene.floor},
     ],
 )
 def test_bodies_with_drives_stand_on_ground_of_their_own(changes):
-    (name,) = changes
+    name = next(iter(changes))
     task = replace(VELOCITY, scene=replace(VELOCITY.scene, **changes))
     with pytest.raises(ConfigError, match=f"has '{name}', but bodies with joint drives stand on"):
         _core(task, [GO1])

@@ -8,6 +8,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.robots import ROBOTS
 from gmc_bench.sim.model import RoughGround, Scene, compile_grounds, compile_model, compile_models
+from gmc_bench.tasks import unimal_obstacles, unimal_vt
 
 SCENE = Scene(
     floor='<geom name="ground" type="box" size="9 9 0.5"/>', spawn=(1.0, -2.0, 0.5), num_substeps=8
@@ -78,6 +79,23 @@ def test_a_floor_with_a_body_of_its_own_is_refused(more):
 def test_a_scene_of_other_numbers_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         replace(SCENE, **changes)
+
+
+@pytest.mark.parametrize("module", [unimal_obstacles, unimal_vt])
+def test_a_scene_holds_the_parts_of_its_terrain_first(module):
+    """Draws write into them by number, without a look at what else stands there."""
+    scene, other = module.TASK.scene, (unimal_vt, unimal_obstacles)[module is unimal_vt].TASK.scene
+    lamp = '<site name="lamp" size="0.1"/>'
+    assert replace(scene, floor=f"{scene.floor}\n{lamp}").terrain is module.TERRAIN
+    for changes in (
+        {"floor": SCENE.floor},
+        {"floor": f"{SCENE.floor}\n{scene.floor}"},
+        {"assets": '<texture name="grass" type="2d" builtin="flat" width="8" height="8"/>'},
+        {"terrain": other.terrain},
+        {"terrain": replace(module.TERRAIN, length=90.0)},
+    ):
+        with pytest.raises(ConfigError, match=r"are not those of its terrain, .* floor=TERRAIN"):
+            replace(scene, **changes)
 
 
 @pytest.mark.parametrize(

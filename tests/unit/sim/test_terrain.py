@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import chain
-from gmc_bench.sim.model import compile_model
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.model import Scene, compile_model
 from gmc_bench.sim.terrain import walls
 from gmc_bench.tasks import unimal_obstacles, unimal_vt
 
@@ -97,3 +99,63 @@ def test_the_flat_pieces_under_obstacles_follow_each_other():
     ]
     np.testing.assert_allclose(edges, [(-3, 3), (3, 43), (43, 83), (83, 97)])
     assert FIELD.num_fixed == len(floors) + 4
+
+
+@pytest.mark.parametrize("walled", [False, True])
+@pytest.mark.parametrize("terrain", [FIELD, CORRIDOR], ids=["obstacles", "corridor"])
+def test_walls_stand_where_a_height_map_shows_them(terrain, walled):
+    terrain = replace(terrain, walled=walled)
+    scene = Scene(floor=terrain.floor, assets=terrain.assets, terrain=terrain)
+    batch = BatchSimulator([compile_model(chain(2), scene)], 1, num_threads=1)
+    batch.assign(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    batch.reset(np.zeros(1, np.int64), 0.0, np.zeros((1, 0, 17), np.float32))
+    model, data = batch.model(0), batch.data(0)
+    mujoco.mj_kinematics(model, data)
+    for y, outward in ((terrain.half_width + 0.5, 1.0), (-terrain.half_width - 0.5, -1.0)):
+        start, down = np.array([20.0, y, 50.0]), np.array([0.0, 0.0, -1.0])
+        found = mujoco.mj_ray(model, data, start, down, None, 1, -1, np.zeros(1, np.int32))
+        assert found == (47.0 if walled else -1.0), outward
+    count = model.body_geomnum[0]
+    names = [model.geom(geom).name for geom in range(count)]
+    assert sum(name.startswith("wall/") for name in names) == (4 if walled else 0)
+    # Contacts outside the tree of bounding boxes are not looked for: its root holds the walls.
+    low, high = (
+        model.bvh_aabb[0, :3] - model.bvh_aabb[0, 3:],
+        model.bvh_aabb[0].reshape(2, 3).sum(0),
+    )
+    edge = terrain.half_width + terrain.wall_cells / 10
+    np.testing.assert_allclose((low[1], high[1]), (-edge, edge), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("terrain", "changes", "message"),
+    [
+        (FIELD, {"start": "west"}, "start of a terrain must be a finite number, got 'west'"),
+        (FIELD, {"length": 0.0}, "length of a terrain must be .* above 0, got 0.0"),
+        (FIELD, {"half_width": 20.05}, "half_width .* a multiple of 0.1 m, .* got 20.05"),
+        (FIELD, {"walled": "no"}, "walled or not, True or False, got 'no'"),
+        (FIELD, {"num_boxes": -1}, "num_boxes .* at least 0, got -1"),
+        (FIELD, {"num_tries": 0}, "num_tries .* at least 1, got 0"),
+        (FIELD, {"half_sizes": ()}, r"half_sizes .* tuple of at least one number, got \(\)"),
+        (FIELD, {"half_sizes": (0.55,)}, "half_sizes .* multiple of 0.1 m, .* got 0.55"),
+        (FIELD, {"flats": (3.0, 0.0)}, "flats of a terrain must be .* above 0, got 0.0"),
+        (FIELD, {"clearance": -1.0}, "clearance .* at least 0, got -1.0"),
+        (FIELD, {"clearance": 49.1}, "has no room for a box with half a side of 1.0 m"),
+        (FIELD, {"half_width": 0.9}, "has no room for a box with half a side of 1.0 m"),
+        (CORRIDOR, {"length": 7.0}, "has no room for any patch: .* take 16 m"),
+        (CORRIDOR, {"steps": (2.1,)}, "half length 2.1 m are 42 cells, which 8 steps"),
+        (CORRIDOR, {"first_flat": 0.0}, "first_flat .* above 0"),
+        (CORRIDOR, {"flats": (0.0,)}, "flats of a terrain must be .* above 0"),
+        (CORRIDOR, {"rugged": [4.0]}, r"rugged .* must be a tuple .* got \[4.0\]"),
+        (CORRIDOR, {"slope_heights": (-1.0,)}, "slope_heights .* at least 0, got -1.0"),
+        (CORRIDOR, {"clip_heights": (31.0,)}, "clip_heights .* at most 30 m, got 31.0"),
+        (CORRIDOR, {"frequencies": (2.5,)}, "frequencies .* at least 1, got 2.5"),
+        (CORRIDOR, {"strip_cells": (10,)}, r"strip_cells .* two numbers, got \(10,\)"),
+        (CORRIDOR, {"strip_cells": (0, 3)}, "first of the strip_cells .* at least 1, got 0"),
+        (CORRIDOR, {"strip_cells": (5, 3)}, "strip_cells .* the least and the greatest width"),
+    ],
+)
+def test_a_terrain_of_other_numbers_is_refused(terrain, changes, message):
+    """Compiled loops would divide by zero with them, or read and write beside their arrays."""
+    with pytest.raises(ConfigError, match=message):
+        replace(terrain, **changes)
