@@ -367,9 +367,10 @@ class EnvironmentCore:
         padding = self.table.limb_padding_mask[self.morphology_index[rows], : self._num_tokens]
         for term in task.observations:
             slot = self._slots[term.name]
-            shapes = ((len(rows), t, slot.stop - slot.start) for t in (1, self._num_tokens))
+            tokens = (1, self._num_tokens, self.spec.max_limbs)
+            shapes = ((len(rows), count, slot.stop - slot.start) for count in tokens)
             function = self._observations[term.name]
-            value = function(moment, *shapes)
+            value = function(moment, *shapes)[:, : self._num_tokens]
             if padding.any():
                 value = np.where(padding[..., None], 0.0, value)
             function.require_finite(value, sound)

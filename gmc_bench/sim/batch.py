@@ -219,7 +219,7 @@ class BatchSimulator:
     def place(
         self, rows: IntArray, qpos: DoubleArray, qvel: DoubleArray, *, base_mass: DoubleArray
     ) -> None:
-        """Put bodies with drives into a state, and read it.
+        """Put bodies with drives into a state, and read it; no torque has acted there yet.
 
         Args:
             rows: (K,) int64, without repeats.
@@ -235,6 +235,8 @@ class BatchSimulator:
             self.base_mass[row] = base_mass[k]
             self._set_resting_friction(row)
             mujoco.mj_forward(held.model, held.data)
+        self.drive_state.torque[rows] = 0.0
+        self.drive_state.effort[rows] = 0.0
         read_driven_rows(
             self.addresses, self.model_index, rows, self.drives, self.drive_state, self.diverged
         )

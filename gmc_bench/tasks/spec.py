@@ -164,7 +164,10 @@ class ObservationTerm:
 
     name: str
     function: Callable[[Moment], DoubleArray]
-    """Returns (B, T, width) float64 in SI units; T = 1 tells all tokens of a body the same."""
+    """Returns (B, T, width) float64 in SI units. T is the number of token slots, or of the tokens
+    that the largest body of the environment has; T = 1 tells all tokens of a body the same. Of
+    bodies made of limbs `action` holds the same number of values for each slot; of those with
+    drives one for each token."""
     scale: float = 1.0
     """Factor from SI units to features."""
     width: int = 1

@@ -68,6 +68,27 @@ def test_an_observation_is_added_at_the_end_of_the_tokens():
         plain.step(_actions(plain))
 
 
+def test_an_observation_may_fill_more_slots_than_bodies_have_limbs():
+    """A suite gives its layout slots for larger bodies, and actions come for all slots."""
+
+    def sent(moment):
+        return moment.action.reshape(len(moment.action), -1, 2)
+
+    task = replace(TASK, observations=(ObservationTerm("sent", sent, width=2),))
+    narrow, wide = (
+        EnvironmentCore(task, BODIES, 4, token_spec=task.token_spec(slots, 2), num_threads=1)
+        for slots in (5, 9)
+    )
+    actions = np.zeros((4, 9, 2), np.float32)
+    actions[:, :5] = np.random.default_rng(0).normal(0.0, 0.5, (4, 5, 2))
+    for core in (narrow, wide):
+        core.reset(ROWS, ROWS % 2)
+        core.step(actions[:, : core.spec.max_limbs])
+    assert np.abs(wide.dynamic[..., -2:]).max() > 0.0
+    np.testing.assert_array_equal(wide.dynamic[:, :5, -2:], narrow.dynamic[..., -2:])
+    np.testing.assert_array_equal(wide.dynamic[:, 5:, -2:], 0.0)
+
+
 def test_rewards_see_the_actions_of_motors_only():
     core = _core(replace(TASK, rewards=(*TASK.rewards, RewardTerm("effort", -0.1, effort))))
     actions = _actions(core)

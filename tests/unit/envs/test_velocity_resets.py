@@ -13,7 +13,7 @@ from gmc_bench.sim.model import RoughGround
 from gmc_bench.tasks import events
 from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.quadruped_velocity import TASK, undisturbed
-from gmc_bench.tasks.spec import EventTerm, MetricTerm
+from gmc_bench.tasks.spec import EventTerm, MetricTerm, ObservationTerm
 
 BODIES = list(ROBOTS.values())
 PAIR = FRICTION_PAIRS["low"]
@@ -323,6 +323,19 @@ def test_a_new_episode_forgets_how_long_feet_were_in_the_air():
     aloft = 10 * core.simulator.control_dt
     expected = np.repeat([[aloft], [0.0]], 4, axis=1)
     np.testing.assert_allclose(core.motion.air_time, expected, rtol=1e-12)
+
+
+def test_a_new_episode_forgets_the_torques_of_the_last_one():
+    def effort(moment):
+        return moment.motion.effort[..., None]
+
+    core = _core(replace(TASK, observations=(ObservationTerm("effort", effort),)), 4)
+    core.step(np.full((4, 12, 1), 0.5, np.float32))
+    assert (core.dynamic.max(axis=(1, 2)) > 0.0).all()
+    core.reset(np.array([1, 3]), np.array([0, 1]))
+    assert not core.dynamic[[1, 3]].any()
+    assert not core.simulator.drive_state.torque[[1, 3]].any()
+    assert core.simulator.drive_state.torque[[0, 2]].any(axis=1).all()
 
 
 def test_rough_ground_reaches_as_far_as_an_episode_goes():
