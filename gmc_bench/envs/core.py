@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
-from gmc_bench.envs.terms import Kind, Term, read_only
+from gmc_bench.envs.terms import CheckedCommand, Kind, Term, read_only
 from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.layout import CONTROL_LIMIT
@@ -147,6 +147,10 @@ class EnvironmentCore:
             (num_envs, task.command.num_values if task.command else 0)
         )
         """(B, C) float64, what is asked of the bodies."""
+        self._command: CheckedCommand | None = None
+        if task.command:
+            has_headings = self.driven is not None
+            self._command = CheckedCommand(task.id, task.command, has_headings=has_headings)
         self._kept_heading: DoubleArray = np.full(num_envs, np.nan)  # rad; nan: none is kept
         padding = self.table.limb_padding_mask
         self._num_tokens = int((~padding).sum(axis=1).max())
@@ -312,18 +316,16 @@ class EnvironmentCore:
         return Moment(torso_position=torso, action=action, command=command)
 
     def _draw_commands(self, rows: IntArray) -> None:
-        command = self.task.command
-        if command is None:
+        if self._command is None or self.task.command is None:
             return
-        drawn = self.simulator.draw_uniform(rows, command.num_draws)
+        drawn = self.simulator.draw_uniform(rows, self.task.command.num_draws)
         heading = self._heading(rows)
-        self.command[rows], self._kept_heading[rows] = command.draw(drawn, heading)
+        self.command[rows], self._kept_heading[rows] = self._command.draw(drawn, heading)
         self._steer(rows)
 
     def _steer(self, rows: IntArray) -> None:
-        command = self.task.command
-        assert command is not None
-        self.command[rows] = command.steer(
+        assert self._command is not None
+        self.command[rows] = self._command.steer(
             self.command[rows], self._kept_heading[rows], self._heading(rows)
         )
 

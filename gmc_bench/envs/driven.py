@@ -85,7 +85,8 @@ class DrivenRows:
         self.action: DoubleArray = np.zeros(state.torque.shape)
         """(B, A) float64, the latest action, clipped to the task's `action_clip`."""
         self.air_time: DoubleArray = np.zeros((simulator.num_envs, state.contacts.shape[1] - 1))
-        """(B, F) float64, s, how long each foot had been in the air one control step ago."""
+        """(B, F) float64, s, how long each foot has been in the air: during a step up to the step
+        before, and up to now once `count_air_time` has added it."""
         self._events = {e.name: Term(task.id, "event", e.name, e.function) for e in task.events}
         self._widths: dict[str, tuple[int, ...]] = {
             "friction": (2,),

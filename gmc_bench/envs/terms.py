@@ -1,15 +1,16 @@
-"""Values of a task's terms, checked, because whoever writes a task writes its functions."""
+"""Values of a task's terms and command, checked: whoever writes a task writes its functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from gmc_bench.core.errors import GmcBenchError, PluginError
+from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
 from gmc_bench.core.escape import one_line
 from gmc_bench.core.registry import raised_at
 from gmc_bench.core.types import Array, BoolArray, DoubleArray
+from gmc_bench.tasks.spec import Command
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
@@ -64,23 +65,8 @@ class Term:
         Raises:
             PluginError: the function fails, or returns something else.
         """
-        try:
-            value = np.asarray(self._function(seen))
-        except GmcBenchError:
-            raise
-        except (Exception, SystemExit) as error:  # foreign code must not end the command
-            why = one_line(f"{type(error).__name__}: {error}")
-            raise PluginError(f"{self._where} failed with {why}{raised_at(error)}") from error
-        if value.shape not in shapes:
-            raise PluginError(
-                f"{self._where} returned an array of the shape {value.shape}; it must be "
-                f"{' or '.join(map(str, dict.fromkeys(shapes)))}"
-            )
-        if value.dtype.kind not in self._kinds:
-            what = "truth values (dtype bool)" if self._kinds == _TRUTH else "numbers"
-            raise PluginError(f"{self._where} returned {value.dtype}; it must return {what}")
-        # Weights times integers of few bits would wrap around.
-        return value if self._kinds == _TRUTH else value.astype(np.float64, copy=False)
+        value = _called(self._where, lambda: np.asarray(self._function(seen)))
+        return _checked(self._where, value, shapes, self._kinds)
 
     def require_finite(self, value: DoubleArray, rows: BoolArray | None = None) -> None:
         """Check numbers that came of the term.
@@ -92,12 +78,93 @@ class Term:
         Raises:
             PluginError: one is not finite, or larger than `LARGEST`.
         """
-        fits = np.abs(value) <= LARGEST
-        if fits.all():
-            return
-        wrong = value[~fits] if rows is None else value[rows][~fits[rows]]
-        if wrong.size:
-            raise PluginError(
-                f"{self._where} returned {wrong.flat[0]}; it must be finite and at most "
-                f"{LARGEST:.0e} in size wherever a body can be"
+        _require_finite(self._where, value, rows)
+
+
+class CheckedCommand:
+    """The command of a task, whose functions are checked as those of terms are.
+
+    Args:
+        task: id of the task, for messages.
+        command: what draws and steers.
+        has_headings: whether the bodies have a heading that a command can hold.
+    """
+
+    def __init__(self, task: str, command: Command, *, has_headings: bool) -> None:
+        self._where = f"the command of the task {task!r}"
+        self._command = command
+        self._has_headings = has_headings
+
+    def draw(self, uniform: DoubleArray, heading: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        """Return new commands, see `gmc_bench.tasks.spec.Command`.
+
+        Raises:
+            PluginError: the command fails, or returns something else.
+            ConfigError: it holds a heading, which the bodies lack.
+        """
+
+        def drawn() -> tuple[Array, Array]:
+            command, kept = self._command.draw(uniform, heading)
+            return np.asarray(command), np.asarray(kept)
+
+        command, kept = _called(f"{self._where}, in draw,", drawn)
+        command = self._require(command, "draw", len(heading))
+        kept = _checked(f"{self._where}, in draw,", kept, [heading.shape], _NUMBERS)
+        if not self._has_headings and not np.isnan(kept).all():
+            raise ConfigError(
+                f"{self._where} holds headings, which only bodies with joint drives have; use one "
+                f"that holds none, e.g. VelocityCommand.fixed(0.5) or one without the shares "
+                f"'straight', 'backward', 'sideways' and 'held'"
             )
+        return command, kept
+
+    def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
+        """Return commands that hold their headings; raises what `draw` raises."""
+        steered = _called(
+            f"{self._where}, in steer,",
+            lambda: np.asarray(self._command.steer(command, kept, heading)),
+        )
+        return self._require(steered, "steer", len(heading))
+
+    def _require(self, command: Array, method: str, count: int) -> DoubleArray:
+        where = f"{self._where}, in {method},"
+        found = _checked(where, command, [(count, self._command.num_values)], _NUMBERS)
+        _require_finite(where, found)
+        return found
+
+
+def _called(where: str, function: Callable[[], T]) -> T:
+    """Return what a function of a task returns; whatever it raises names it."""
+    try:
+        return function()
+    except GmcBenchError:
+        raise
+    except (Exception, SystemExit) as error:  # foreign code must not end the command
+        why = one_line(f"{type(error).__name__}: {error}")
+        raise PluginError(f"{where} failed with {why}{raised_at(error)}") from error
+
+
+def _checked(where: str, value: Array, shapes: Sequence[tuple[int, ...]], kinds: str) -> Array:
+    """Return a value of a task's function if it has one of the shapes and kinds."""
+    if value.shape not in shapes:
+        raise PluginError(
+            f"{where} returned an array of the shape {value.shape}; it must be "
+            f"{' or '.join(map(str, dict.fromkeys(shapes)))}"
+        )
+    if value.dtype.kind not in kinds:
+        what = "truth values (dtype bool)" if kinds == _TRUTH else "numbers"
+        raise PluginError(f"{where} returned {value.dtype}; it must return {what}")
+    # Weights times integers of few bits would wrap around.
+    return value if kinds == _TRUTH else value.astype(np.float64, copy=False)
+
+
+def _require_finite(where: str, value: DoubleArray, rows: BoolArray | None = None) -> None:
+    fits = np.abs(value) <= LARGEST
+    if fits.all():
+        return
+    wrong = value[~fits] if rows is None else value[rows][~fits[rows]]
+    if wrong.size:
+        raise PluginError(
+            f"{where} returned {wrong.flat[0]}; it must be finite and at most "
+            f"{LARGEST:.0e} in size wherever a body can be"
+        )

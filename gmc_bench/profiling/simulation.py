@@ -10,6 +10,8 @@ import numba
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv
 
+from gmc_bench.bodies.body import Body
+from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
@@ -157,13 +159,8 @@ def profile_simulation(setting: Setting) -> Report:
     # A fork server, because a process that has used a thread pool must not be forked.
     multiprocessing.set_forkserver_preload(["gmc_bench.envs.morphology_env"])
     makers = [
-        partial(
-            MorphologyEnv,
-            setting.task,
-            tuple(setting.bodies[i % len(setting.bodies) :: count]),
-            token_spec=setting.spec,
-        )
-        for i in range(count)
+        partial(MorphologyEnv, setting.task, bodies, token_spec=setting.spec)
+        for bodies in _shares(setting.bodies, count)
     ]
     pool = AsyncVectorEnv(makers, context="forkserver")
     try:
@@ -177,6 +174,17 @@ def profile_simulation(setting: Setting) -> Report:
     rates["ratio_env_to_async_vector_env"] = env / rates["async_steps_per_s"]
     figures = {**rates, "explained": EXPLAINED}
     return setting.report("sim", [figure_table(rates, EXPLAINED)], figures)
+
+
+def _shares(bodies: Sequence[Body], count: int) -> list[tuple[Body, ...]]:
+    """Return the bodies of each of `count` environments of a process pool.
+
+    Each gets a share, which it compiles alone; but all of them where some have closed loops, since
+    the pool needs equal spaces and `loops` is as long as the most loops of an environment's bodies.
+    """
+    if any(isinstance(body, Morphology) and body.loops for body in bodies):
+        return [tuple(bodies)] * count
+    return [tuple(bodies[i % len(bodies) :: count]) for i in range(count)]
 
 
 def profile_tasks(settings: Sequence[Setting]) -> Report:

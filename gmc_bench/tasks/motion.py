@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from gmc_bench.core.arguments import require_number
 from gmc_bench.core.types import BoolArray, DoubleArray, IntArray
 
 TOUCHING = 1.0
@@ -47,6 +48,10 @@ class SensorNoise:
     joint_velocity: float = 0.0
     """rad/s."""
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            require_number(getattr(self, field.name), f"the sensor noise {field.name!r}", low=0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Motion:
@@ -56,8 +61,9 @@ class Motion:
     `base_angular_velocity` (B, 3), rad/s, and `gravity` (B, 3), unit vector, base frame; `heading`
     (B,), rad; `joint_angle` (B, A), rad; `joint_velocity` (B, A), rad/s; `contacts` (B, F + 1), the
     ground's force on each foot and on the base, N; `effort` (B, A), mean square of the torque over
-    the control step, (N m)^2; `air_time` (B, F), how long each foot had been in the air one control
-    step ago, s.
+    the control step, (N m)^2; `air_time` (B, F), s, how long each foot has been in the air: in
+    rewards, ends and metrics up to the step before, so that a foot that lands still has its time,
+    in observations up to now.
     """
 
     joints: Joints

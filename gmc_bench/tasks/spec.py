@@ -241,7 +241,8 @@ class Command(Protocol):
 
         Args:
             uniform: (K, num_draws) float64 in [0, 1).
-            heading: (K,) float64, of the bodies, rad.
+            heading: (K,) float64, of the bodies, rad; zero for bodies without drives, whose
+                commands hold none.
 
         Returns:
             (K, C) float64 commands, and (K,) float64 the headings they hold, rad, nan for none.

@@ -12,6 +12,7 @@ from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import GO1, GO2
 from gmc_bench.sim.model import RoughGround
 from gmc_bench.tasks import events
+from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.motion import SensorNoise
 from gmc_bench.tasks.quadruped_velocity import TASK as VELOCITY
 from gmc_bench.tasks.spec import (
@@ -232,6 +233,58 @@ def test_numbers_of_padding_are_no_bodys():
     core = _core(replace(TASK, observations=(ObservationTerm("odd", nothing_in_padding),)))
     core.step(_actions(core))
     assert np.isfinite(core.dynamic).all()
+
+
+class _Speed(VelocityCommand):
+    """A command with mistakes in it."""
+
+    def __init__(self, **mistakes):
+        super().__init__()
+        for name, function in mistakes.items():
+            object.__setattr__(self, name, function)
+
+
+@pytest.mark.parametrize(
+    ("mistakes", "message"),
+    [
+        (
+            {"draw": lambda uniform, heading: {}["key"]},
+            r"draw, failed .* KeyError: 'key' \[test_te",
+        ),
+        ({"draw": lambda uniform, heading: sys.exit(0)}, "draw, failed with SystemExit: 0"),
+        ({"draw": lambda uniform, heading: np.zeros((4, 3))}, "draw, failed with ValueError"),
+        (
+            {"draw": lambda uniform, heading: (np.zeros((4, 2)), heading)},
+            r"draw, .* shape \(4, 2\); it must be \(4, 3\)$",
+        ),
+        (
+            {"draw": lambda uniform, heading: (np.zeros((4, 3)), heading[:1])},
+            r"draw, .* shape \(1,\); it must be \(4,\)$",
+        ),
+        (
+            {"draw": lambda uniform, heading: (np.full((4, 3), np.nan), heading)},
+            f"draw, returned nan; it {NUMBERS}",
+        ),
+        (
+            {"steer": lambda command, kept, heading: command[:, :2]},
+            r"steer, .* shape \(4, 2\); it must be \(4, 3\)$",
+        ),
+        ({"steer": _broken}, "steer, failed with TypeError"),
+    ],
+)
+def test_commands_that_give_something_else_are_named(mistakes, message):
+    task = replace(VELOCITY, command=_Speed(**mistakes))
+    expected = rf"^the command of the task '{VELOCITY.id}', in {message}"
+    with pytest.raises(PluginError, match=expected):
+        _core(task, [GO1])
+
+
+def test_a_heading_that_bodies_lack_cannot_be_held():
+    """It would be zero for ever: the command would be one that never steers."""
+    with pytest.raises(ConfigError, match=r"holds headings, which only bodies with joint drives"):
+        _core(replace(TASK, command=VelocityCommand.fixed(0.5, held=True)))
+    core = _core(replace(TASK, command=VelocityCommand.fixed(0.5, yaw=0.25)))
+    assert core.command.tolist() == [[0.5, 0.0, 0.25]] * 4
 
 
 def test_terms_of_integers_are_numbers_like_others():

@@ -7,8 +7,9 @@ from statistics import median
 
 import pytest
 
-from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.conformance.morphologies import chain, linkage, star
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.envs.bodies import smallest_layout
 from gmc_bench.experiments.events import Progress
 from gmc_bench.methods import METHODS
 from gmc_bench.policies.torch_state import drawing_apart
@@ -87,6 +88,14 @@ def test_a_measure_gives_finite_ratios_and_explains_them(measured, name):
     assert figures["setting"]["num_envs"] == {"sim": 2, "train": 4}[name]
     text = report.to_markdown()
     assert all(field in text for field in numbers)
+
+
+def test_bodies_with_closed_loops_are_simulated_beside_others(setting):
+    """The process pool takes only environments with one and the same space of observations."""
+    bodies = (linkage(2), chain(3))
+    spec = smallest_layout(TASK, bodies)
+    figures = MEASURES["sim"](replace(setting, bodies=bodies, spec=spec, seconds=0.05)).figures
+    assert figures["async_steps_per_s"] > 0.0
 
 
 def test_all_tasks_are_measured_beside_their_own_models(setting):

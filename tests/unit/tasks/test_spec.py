@@ -186,6 +186,9 @@ def test_a_task_of_other_numbers_is_refused(changes, message):
             (lambda name=name: VelocityCommand(**{name: -0.1}), f"'{name}' .* at least 0")
             for name in ("standing", "straight", "backward", "sideways", "turning", "held")
         ),
+        (lambda: SensorNoise(joint_angle="a"), "noise 'joint_angle' must .* at least 0, got 'a'"),
+        (lambda: SensorNoise(gravity=math.nan), "noise 'gravity' .* got nan"),
+        (lambda: SensorNoise(joint_velocity=-0.1), "noise 'joint_velocity' .* got -0.1"),
         (lambda: VelocityCommand(straight=0.8, sideways=0.3), "got 1.35 of these"),
     ],
 )
