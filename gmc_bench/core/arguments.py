@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,30 @@ def require_vector(given: Any, length: int, what: str) -> None:
         raise ConfigError(f"{what} must be a tuple of {length} numbers, got {shown(given)}")
     for number in given:
         require_number(number, f"each number of {what}")
+
+
+def require_shapes(
+    given: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], what: str, fix: str
+) -> None:
+    """Check that arrays are there and have their shapes.
+
+    Args:
+        given: by name.
+        shapes: by name; others may be there, too.
+        what: holds them, e.g. `this state`.
+        fix: half a sentence that says what to use.
+
+    Raises:
+        ConfigError: one is missing or has another shape.
+    """
+    for name, shape in shapes.items():
+        if name not in given:
+            raise ConfigError(f"{what} holds no {name!r}; {fix}")
+        if np.shape(given[name]) != shape:
+            raise ConfigError(
+                f"{what} holds {name!r} of the shape {np.shape(given[name])}, expected {shape}; "
+                f"{fix}"
+            )
 
 
 def require_finite(values: Array, name: Callable[..., str], fix: str) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gmc_bench.bodies.body import Body
-from gmc_bench.core.arguments import require_instance
+from gmc_bench.core.arguments import require_instance, require_shapes
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
 from gmc_bench.envs.terms import CheckedCommand, Kind, Term, read_only
-from gmc_bench.sim.batch import BatchSimulator
+from gmc_bench.sim.batch import FITTING_STATE, BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.sim.loops import OPEN
@@ -481,7 +481,8 @@ class EnvironmentCore:
         """Continue from a state of `get_state` of a core with the same task and bodies.
 
         Raises:
-            ConfigError: the state lacks what this task needs.
+            ConfigError: the state lacks what this task needs, or is of other bodies or of another
+                number of environments; then nothing was taken over.
         """
         kept = self._kept()
         if any((name in kept) != (name in state) for name in (*kept, *_OPTIONAL)):
@@ -489,6 +490,8 @@ class EnvironmentCore:
                 f"this state belongs to another task than {self.task.id!r} or to other bodies; use "
                 f"one of this task and these bodies"
             )
+        shapes = {name: value.shape for name, value in kept.items()}
+        require_shapes(state, shapes, "this state", FITTING_STATE)
         self.simulator.set_state(state)
         for name, value in kept.items():
             value[:] = state[name]

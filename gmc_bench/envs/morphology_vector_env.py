@@ -10,13 +10,14 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
+from gmc_bench.core.arguments import require_shapes
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
-from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.sim.batch import FITTING_STATE, spawn_streams
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
@@ -297,7 +298,14 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return part | {"physics": physics, "sampling": state["sampling"]}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from a state of `get_state` of an environment built the same way."""
+        """Continue from a state of `get_state` of an environment built the same way.
+
+        Raises:
+            ConfigError: it is of another task, of other bodies or of another number of
+                environments; then nothing was taken over.
+        """
+        shapes = {"episode_return": (self.num_envs,), "sampling": (len(self.table),)}
+        require_shapes(state, shapes, "this state", FITTING_STATE)
         self.core.set_state(state)
         self._has_streams = True
         self.episode_return[:] = state["episode_return"]

@@ -7,6 +7,7 @@ import mujoco
 import numba
 import numpy as np
 
+from gmc_bench.core.arguments import require_shapes
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -32,6 +33,10 @@ IDLE_PER_ROW = 4
 MIN_IDLE = 256
 """Data kept for bodies that no row hosts. Making one anew takes about as long as ten control steps;
 without a bound, a batch would end up with at least one, of up to 2 MiB, for every body."""
+
+
+FITTING_STATE = "use one of as many environments of the same task and bodies"
+"""What a state that does not fit is answered with."""
 
 
 def available_threads() -> int:
@@ -398,16 +403,13 @@ class BatchSimulator:
         """Continue from a state of `get_state` of a batch with the same models.
 
         Raises:
-            ConfigError: terrain is random, and the state holds none.
+            ConfigError: it is of other models or of another number of rows, or terrain is random,
+                and the state holds none; then nothing was taken over.
         """
+        self._require_fitting(state)
         everyone = np.arange(self.num_envs)
         self.assign(everyone, state["model_index"])
         if self.ground:
-            if "terrain_streams" not in state:
-                raise ConfigError(
-                    "this state holds no terrain, but the scene's terrain is random; use a state "
-                    "of the same task"
-                )
             self._use_threads()
             self.ground.draw_again(state["terrain_streams"], single_threaded=self.num_threads == 1)
         for name, value in self._kept().items():
@@ -426,6 +428,25 @@ class BatchSimulator:
             self.set_friction(everyone, self.drive_state.friction)
         self.diverged[:] = False
         self.loop_residual[:] = 0.0
+
+    def _require_fitting(self, state: Mapping[str, Array]) -> None:
+        if self.ground and "terrain_streams" not in state:
+            raise ConfigError(
+                "this state holds no terrain, but the scene's terrain is random; use a state "
+                "of the same task"
+            )
+        shapes = {name: value.shape for name, value in self._kept().items()}
+        if self.ground:
+            shapes["terrain_streams"] = self.ground.streams.shape
+        require_shapes(state, shapes, "this state", FITTING_STATE)
+        index = np.asarray(state["model_index"])
+        if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= len(self.models):
+            raise ConfigError(
+                f"this state names models that are not among these {len(self.models)}; "
+                f"{FITTING_STATE}"
+            )
+        sizes = [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in index]
+        require_shapes(state, {"physics": (sum(sizes),)}, "this state", FITTING_STATE)
 
 
 def _start_state(model: Any) -> DoubleArray:

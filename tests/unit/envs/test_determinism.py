@@ -3,10 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.conformance.morphologies import biped, chain, star
+from gmc_bench.core.errors import ConfigError
+from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.generation.released import build_released
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.tasks import TASKS
+from gmc_bench.tasks.unimal_ft import TASK as UNIMAL_FT
 
 
 def _run(env, actions):
@@ -153,6 +157,48 @@ def test_a_used_environment_continues_from_a_state(make_env, draw_actions):
     assert _run(env, actions[90:]) == expected
     env.set_state(state)  # stepping has not changed the state that was taken
     assert _run(env, actions[90:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("bodies", "num_envs", "message"),
+    [
+        ([chain(2), star(3), biped()], 2, r"'model_index' of the shape \(2,\), expected \(3,\)"),
+        ([chain(2), star(3), biped()], 4, r"of the shape \(4,\), expected \(3,\); use one of as"),
+        ([chain(5), chain(4), chain(3)], 3, r"'physics' of the shape"),
+        ([chain(2), star(3), biped(), chain(5)], 3, "models that are not among these 3; use one"),
+    ],
+)
+def test_a_state_that_does_not_fit_changes_nothing(bodies, num_envs, message):
+    """A core's states hold no name of a body; shapes tell them apart."""
+    made = [
+        EnvironmentCore(
+            UNIMAL_FT, chosen, count, token_spec=UNIMAL_FT.token_spec(6, 2), num_threads=1
+        )
+        for chosen, count in (([chain(2), star(3), biped()], 3), (bodies, num_envs))
+    ]
+    for core in made:
+        rows = np.arange(core.num_envs)
+        core.reset(rows, len(core.table) - 1 - rows % len(core.table))
+    core, other = made
+    before = core.get_state()
+    for target, matching in ((core, "this state"), (core.simulator, message)):
+        with pytest.raises(ConfigError, match=matching):
+            target.set_state(other.get_state())
+    for name, value in core.get_state().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_state_of_other_environments_is_refused(make_env):
+    env, other = make_env(3), make_env(4)
+    for one in (env, other):
+        one.reset(seed=1)
+    before = env.get_state()
+    state = other.get_state()
+    for wrong in (state, {**state, "episode_return": np.zeros(3)}, env.core.get_state()):
+        with pytest.raises(ConfigError, match=r"^this state holds .*; use one of as many"):
+            env.set_state(wrong)
+    for name, value in env.get_state().items():
+        np.testing.assert_array_equal(value, before[name])
 
 
 def test_parts_of_a_state_continue_its_rows(make_env, draw_actions):
