@@ -1,5 +1,6 @@
 """Tasks: a scene plus named, pure terms of observation, reward, termination, event and metric."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
@@ -10,6 +11,7 @@ from gmc_bench.bodies.body import Parts
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.arguments import require_count, require_number, require_vector
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
@@ -117,22 +119,25 @@ Reward = Callable[[Transition], DoubleArray]
 
 
 def speed(term: Reward) -> Reward:
-    """Mark a reward term as a speed in m/s, so that returns can be given in metres."""
-    _SPEEDS.add(_name(term))
+    """Mark a reward term as a speed in m/s, so that returns can be given in metres.
+
+    Raises:
+        ConfigError: it is no function.
+    """
+    if not inspect.isfunction(term):
+        raise ConfigError(
+            f"only functions can be marked as speeds, got {shown(term)}; write one that calls it"
+        )
+    setattr(term, _SPEED, True)
     return term
 
 
 def is_speed(term: Reward) -> bool:
-    """Say whether a reward term, or the function that made it, is marked as a speed."""
-    return _name(term) in _SPEEDS
+    """Say whether a reward term is marked as a speed."""
+    return inspect.isfunction(term) and _SPEED in vars(term)
 
 
-def _name(term: Reward) -> str:
-    # Only functions can be marked; an object that is called like one has no name of its own.
-    return f"{term.__module__}.{getattr(term, '__qualname__', '')}"
-
-
-_SPEEDS: set[str] = set()
+_SPEED = "_is_speed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 import math
+import pickle
 from dataclasses import MISSING, fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from gmc_bench.tasks.spec import (
     Task,
     TerminationTerm,
     VisitGrid,
+    is_speed,
+    speed,
 )
 
 
@@ -77,6 +81,22 @@ def test_a_return_is_a_distance_where_a_speed_is_all_that_is_rewarded():
         {"failure_cost": 1.0},
     ):
         assert replace(task, **changes).metres_per_return is None
+
+
+def test_a_speed_is_a_function_and_not_all_of_its_name():
+    def half(transition):
+        return 0.5 * forward_velocity(transition)
+
+    def made():
+        return lambda transition: half(transition)
+
+    fast, slow = speed(made()), made()
+    assert fast.__qualname__ == slow.__qualname__
+    assert [is_speed(term) for term in (fast, slow, half)] == [True, False, False]
+    assert is_speed(pickle.loads(pickle.dumps(forward_velocity)))
+    with pytest.raises(ConfigError, match=r"only functions .* got functools.partial\(.* calls it"):
+        speed(partial(half))
+    assert not is_speed(partial(forward_velocity))
 
 
 def test_shares_of_commands_may_add_up_to_one():
