@@ -239,14 +239,7 @@ class EnvironmentCore:
             ConfigError: the actions have another shape or are no numbers, or a row was never reset.
         """
         expected = (self.num_envs, self.spec.max_limbs, self.spec.joints_per_limb)
-        try:
-            given = np.asarray(actions, np.float32)
-        except (TypeError, ValueError, RuntimeError) as error:  # ragged, words, of a GPU
-            raise ConfigError(
-                f"actions must be numbers of the shape {expected} ({error})"
-            ) from None
-        if given.shape != expected:
-            raise ConfigError(f"actions must have the shape {expected}, got {given.shape}")
+        given = as_actions(actions, expected)
         simulator = self.simulator
         before = simulator.torso_position.copy()
         self.dynamic, self._spare = self._spare, self.dynamic
@@ -497,6 +490,21 @@ class EnvironmentCore:
             value[:] = state[name]
         if self._visited is not None:
             self._num_visited[:] = self._visited.sum(axis=(1, 2))
+
+
+def as_actions(given: ArrayLike, expected: tuple[int, ...]) -> FloatArray:
+    """Return actions as an array, float32.
+
+    Raises:
+        ConfigError: they have another shape than `expected` or are no numbers.
+    """
+    try:
+        actions = np.asarray(given, np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, words, of a GPU
+        raise ConfigError(f"actions must be numbers of the shape {expected} ({error})") from None
+    if actions.shape != expected:
+        raise ConfigError(f"actions must have the shape {expected}, got {actions.shape}")
+    return actions
 
 
 def _add_up(values: Sequence[Array]) -> Array:

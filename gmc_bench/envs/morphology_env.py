@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_integer, require_seed
 from gmc_bench.core.types import FloatArray
-from gmc_bench.envs.core import EnvironmentCore
+from gmc_bench.envs.core import EnvironmentCore, as_actions
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
     action_space_of,
@@ -112,8 +112,12 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         `metric/<name>`, and at the end of an episode under `ended` why it ended: the name of the
         termination term, `time_limit` or `diverged`. Where bodies have closed loops,
         `loops_opened` counts those that have come open in the step (see `StepResult`).
+
+        Raises:
+            ConfigError: the action has another shape or is no numbers, or there was no reset yet.
         """
-        result = self.core.step([action])
+        assert self.action_space.shape is not None
+        result = self.core.step(as_actions(action, self.action_space.shape)[None])
         info: dict[str, Any] = {
             f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
         }

@@ -60,7 +60,7 @@ def make_single(
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.tasks import TASKS
 
-    _require_known(MorphologyEnv, options)
+    require_known(MorphologyEnv, options, ("morphologies", "split"))
     chosen = TASKS.get(task)
     return MorphologyEnv(chosen, _bodies(chosen, morphologies, split), **options)
 
@@ -76,7 +76,7 @@ def make_vector(
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.tasks import TASKS
 
-    _require_known(MorphologyVectorEnv, options)
+    require_known(MorphologyVectorEnv, options, ("morphologies", "num_envs", "split"))
     chosen = TASKS.get(task)
     return MorphologyVectorEnv(chosen, _bodies(chosen, morphologies, split), num_envs, **options)
 
@@ -89,7 +89,17 @@ def _bodies(task: "Task", morphologies: str | None, split: str) -> Sequence["Bod
     return load_morphologies(set_id).split(split)
 
 
-def _require_known(environment: type[Any], options: dict[str, Any]) -> None:
+def require_known(environment: type[Any], options: dict[str, Any], others: tuple[str, ...]) -> None:
+    """Check that all options are an environment's; a render mode of none is taken out.
+
+    Args:
+        environment: class whose arguments by name are known.
+        options: to be checked.
+        others: options that the caller has beside them, for the message.
+
+    Raises:
+        ConfigError: no such option, or a render mode.
+    """
     render_mode = options.pop("render_mode", None)  # gymnasium may hand over a None
     if render_mode is not None:
         raise ConfigError(
@@ -100,7 +110,7 @@ def _require_known(environment: type[Any], options: dict[str, Any]) -> None:
     known = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            names = sorted({*known, "morphologies", "num_envs", "split"} - {name})
+            names = sorted({*known, *others})
             raise ConfigError(
                 f"a {environment.__name__} has no option {name!r}; known: {', '.join(names)}"
             )

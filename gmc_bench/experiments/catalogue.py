@@ -165,9 +165,13 @@ def make_env(
     """
     if "morphologies" in options:  # gymnasium.make's name of it
         raise ConfigError("'morphologies' is called 'bodies' here; give the body set as that")
-    from gmc_bench.envs.registration import make_single, make_vector
+    from gmc_bench.envs.morphology_env import MorphologyEnv
+    from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+    from gmc_bench.envs.registration import make_single, make_vector, require_known
     from gmc_bench.tasks import TASKS
 
+    environment = MorphologyEnv if num_envs is None else MorphologyVectorEnv
+    require_known(environment, options, ("bodies", "num_envs", "split"))
     task = TASKS.resolve(task)
     if num_envs is None:
         return make_single(task, bodies, split, **options)

@@ -134,8 +134,10 @@ def test_what_a_reset_and_a_step_cannot_use_is_refused(env):
     with pytest.raises(ConfigError, match="has no 'morpology'; did you mean 'morphology'"):
         env.reset(options={"morpology": 1})
     env.reset(seed=np.int64(1))
-    with pytest.raises(ConfigError, match=r"actions must be numbers of the shape \(1, 6, 2\)"):
+    with pytest.raises(ConfigError, match=r"actions must be numbers of the shape \(6, 2\)"):
         env.step([[1.0], [1.0, 2.0]])
+    with pytest.raises(ConfigError, match=r"must have the shape \(6, 2\), got \(2, 6\)"):
+        env.step(np.zeros((2, 6), np.float32))
     first, _ = env.reset(seed=np.int64(4), options={})
     again, _ = env.reset(seed=4)
     np.testing.assert_array_equal(first["tokens"], again["tokens"])

@@ -1,4 +1,5 @@
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -85,10 +86,29 @@ def test_an_unknown_body_set_is_refused():
         gymnasium.make("gmc_bench/unimal-ft-v1", morphologies="none")
 
 
-@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
-def test_an_unknown_option_is_refused_with_those_that_there_are(make):
-    with pytest.raises(ConfigError, match=r"has no option 'bodies'; known: .*morphologies, num_e"):
-        make("gmc_bench/unimal-ft-v1", bodies=MINI)
+@pytest.mark.parametrize(
+    ("make", "task", "wrong", "known"),
+    [
+        (gymnasium.make, f"gmc_bench/{TASK.id}", "bodies", "morphologies, split, token_spec"),
+        (gymnasium.make, f"gmc_bench/{TASK.id}", "num_envs", "morphologies, split, token_spec"),
+        (
+            gymnasium.make_vec,
+            f"gmc_bench/{TASK.id}",
+            "bodies",
+            "fixed, morphologies, num_envs, num_threads, split, token_spec",
+        ),
+        (gmc_bench.make_env, TASK.id, "body", "bodies, num_envs, split, token_spec"),
+        (
+            partial(gmc_bench.make_env, num_envs=2),
+            TASK.id,
+            "body",
+            "bodies, fixed, num_envs, num_threads, split, token_spec",
+        ),
+    ],
+)
+def test_an_unknown_option_is_refused_with_those_that_there_are(make, task, wrong, known):
+    with pytest.raises(ConfigError, match=f"has no option '{wrong}'; known: {known}$"):
+        make(task, **{wrong: 3})
 
 
 @pytest.mark.parametrize("make", [registration.make_single, registration.make_vector])
