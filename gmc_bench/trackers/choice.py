@@ -23,6 +23,8 @@ def choose_tracker(text: str) -> tuple[Tracker, str | None]:
         raise ConfigError(f"{text!r} names no project after the colon; leave the colon out")
     if colon and not tracker.has_projects:
         raise ConfigError(f"the tracker {name!r} has no projects, got {project!r}; give {name}")
+    if project.endswith("/"):
+        raise ConfigError(f"the project {project!r} of {text!r} ends with a slash; name it in full")
     if tracker.package is not None and not _is_installed(tracker.package):
         raise ConfigError(
             f"tracking with {tracker.title} needs the package {tracker.package}, which is not "

@@ -35,10 +35,16 @@ class MlflowRun(Connection):
         if found:
             self._id = found[0].info.run_id
             self._client.update_run(self._id, status="RUNNING")
-            return
-        tags = {ID_TAG: run.id}
-        self._id = self._client.create_run(experiment, run_name=run.name, tags=tags).info.run_id
-        params = [self._entities.Param(name, str(value)) for name, value in run.settings.items()]
+            known = found[0].data.params  # MLflow takes no other value for them
+        else:
+            tags = {ID_TAG: run.id}
+            self._id = self._client.create_run(experiment, run_name=run.name, tags=tags).info.run_id
+            known = {}
+        params = [
+            self._entities.Param(name, str(value))
+            for name, value in run.settings.items()
+            if name not in known
+        ]
         for start in range(0, len(params), MAX_PARAMS):
             self._client.log_batch(self._id, params=params[start : start + MAX_PARAMS])
 

@@ -36,9 +36,9 @@ class WandbRun(Connection):
                 "nobody is logged in to W&B; run 'wandb login', or set WANDB_MODE=offline"
             )
         project = run.project or os.environ.get("WANDB_PROJECT") or PROJECT
-        entity, slash, name = project.rpartition("/")
+        entity, _, name = project.rpartition("/")
         self._run = wandb.init(
-            entity=entity if slash else None,
+            entity=entity or None,
             project=name,
             name=run.name,
             id=run.id,

@@ -247,6 +247,7 @@ def test_a_missing_package_is_named_before_anything_is_made(tmp_path):
         ("jsonlines", "unknown tracker 'jsonlines'; did you mean 'jsonl'?"),
         ("jsonl:a", "the tracker 'jsonl' has no projects, got 'a'; give jsonl"),
         ("jsonl:", "'jsonl:' names no project after the colon; leave the colon out"),
+        ("wandb:team/", "the project 'team/' of 'wandb:team/' ends with a slash; name it in full"),
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(text, problem):

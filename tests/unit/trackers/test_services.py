@@ -119,6 +119,12 @@ def test_wandb_offline_needs_no_login_and_is_found_in_the_folder(wandb: Any) -> 
     assert [name for name, *_ in wandb.calls] == ["setup", "init"]
 
 
+def test_wandb_without_a_team_takes_the_users_own(wandb: Any) -> None:
+    connect("wandb", "/walks")
+    _, options = wandb.calls[-1]
+    assert (options["entity"], options["project"]) == (None, "walks")
+
+
 def test_wandb_takes_the_project_of_the_variable_before_its_own(
     wandb: Any, environment: dict[str, str]
 ) -> None:
@@ -186,14 +192,23 @@ def test_mlflow_has_a_new_run_with_all_settings(
 def test_mlflow_goes_on_with_the_run_of_the_same_id(mlflow: Recorder) -> None:
     mlflow._answers |= {
         "get_experiment_by_name": SimpleNamespace(experiment_id="3"),
-        "search_runs": [SimpleNamespace(info=SimpleNamespace(run_id="r0"))],
+        "search_runs": [
+            SimpleNamespace(
+                info=SimpleNamespace(run_id="r0"), data=SimpleNamespace(params={"seed": "1"})
+            )
+        ],
     }
-    connect("mlflow", "walks")
-    assert mlflow.calls == [
+    begun = [
         ("get_experiment_by_name", "walks"),
         ("search_runs", ["3"], "tags.`gmc_bench.id` = 'b7'"),
         ("update_run", "r0", {"status": "RUNNING"}),
     ]
+    connect("mlflow", "walks")
+    assert mlflow.calls == begun
+    # The first connection broke before it had sent everything.
+    mlflow.calls.clear()
+    connect("mlflow", "walks", settings=[("seed", 1), ("task", "ft")])
+    assert mlflow.calls == [*begun, ("log_batch", "r0", {"params": [("task", "ft")]})]
 
 
 @pytest.mark.parametrize(("finished", "status"), [(True, "FINISHED"), (False, "KILLED")])
