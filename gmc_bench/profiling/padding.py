@@ -35,7 +35,11 @@ def profile_padding(setting: Setting) -> Report:
         `methods`: for each id its `preset`, `mflop` per environment of the mixed batch,
         `needed_mflop` per environment, and `waste`, the share of the former that is not needed;
         `limbs`: smallest, mean and largest number; `rows`; `slots`; `setting`.
+
+    Raises:
+        ConfigError: the suite's bodies are not made of limbs.
     """
+    setting.require_limbs("padding")
     sizes = [body.num_limbs for body in setting.bodies]
     with torch_threads(setting.num_threads), drawing_apart():
         found = {method.id: _profile(method, setting, sizes) for method in setting.each_method()}
@@ -55,6 +59,7 @@ def profile_padding(setting: Setting) -> Report:
     ]
     table = Table(("method", "MFLOP per body", "needed", "waste"), rows, title)
     figures = {"methods": found, "limbs": limbs, "rows": envs, "slots": slots}
+    figures["setting"] = {"num_envs": envs}
     return setting.report("padding", [table], figures)
 
 

@@ -40,7 +40,11 @@ def profile_policy(setting: Setting) -> Report:
         has its own), `cells` (tokens, batch, `latency_ms`, `samples_per_s`, `ratio_to_mlp`,
         `peak_mib`) and `scaling` (`tokens`, `latency_ms`, `slope`); `setting`: where it was
         measured.
+
+    Raises:
+        ConfigError: the suite's bodies are not made of limbs.
     """
+    setting.require_limbs("policy")
     with torch_threads(setting.num_threads), drawing_apart():
         found = {method.id: _profile(method, setting) for method in setting.each_method()}
     figures = {
@@ -48,7 +52,9 @@ def profile_policy(setting: Setting) -> Report:
         "reference": "per-token MLP with as many parameters as the actor, same run",
         "scaling_batch": SCALING_BATCH,
     }
-    return setting.report("policy", _tables(found), figures)
+    sizes = f"{', '.join(map(str, TOKENS[:-1]))} and {TOKENS[-1]}"
+    drawn = f"Random trees of {sizes} limbs, all token slots filled"
+    return setting.report("policy", _tables(found), figures, drawn=drawn)
 
 
 def _profile(method: MethodSpec, setting: Setting) -> dict[str, Any]:

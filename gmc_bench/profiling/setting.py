@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.experiments.events import Listener, Progress
 from gmc_bench.methods.spec import MethodSpec
@@ -55,24 +56,53 @@ class Setting:
         """Return the protocol's preset of a method, `None` where it has none of this name."""
         return self.protocol.preset if self.protocol.preset in method.presets else None
 
-    def report(self, name: str, tables: Sequence[Table], figures: dict[str, Any]) -> Report:
-        """Return a report; `setting` among its figures says what they belong to."""
+    def require_limbs(self, measure: str) -> None:
+        """Check that a measure, which draws random trees of limbs, says something of the suite.
+
+        Raises:
+            ConfigError: the suite's bodies have joint drives.
+        """
+        if self.spec.parts != "limbs":
+            raise ConfigError(
+                f"{measure!r} measures networks on random trees of limbs, which bodies of the "
+                f"suite {self.suite.id!r} are not made of; give another suite, or measure 'train' "
+                f"or 'methods'"
+            )
+
+    def report(
+        self,
+        name: str,
+        tables: Sequence[Table],
+        figures: dict[str, Any],
+        *,
+        drawn: str | None = None,
+    ) -> Report:
+        """Return a report; `setting` among its figures says what they belong to.
+
+        Args:
+            name: of the measure.
+            tables: of its figures.
+            figures: the same and more; those in `setting` are added to or replace its own.
+            drawn: what was measured instead of the bodies, in no environment; default the bodies.
+        """
         machine = describe_machine(self.num_threads)
-        setting = {
-            "task": self.task.id,
-            "morphologies": {
-                "id": self.bodies_id,
-                "digest": self.bodies_digest,
-                "bodies": len(self.bodies),
-            },
-            "num_envs": self.num_envs,
+        setting: dict[str, Any] = {
             "threads": self.num_threads,
             "hardware": machine["hardware"],
             "versions": machine["versions"],
         }
+        if drawn is None:
+            morphologies = {
+                "id": self.bodies_id,
+                "digest": self.bodies_digest,
+                "bodies": len(self.bodies),
+            }
+            simulated = {"task": self.task.id, "morphologies": morphologies}
+            setting = simulated | {"num_envs": self.num_envs} | setting
+        measured = drawn or f"{len(self.bodies)} bodies of {self.bodies_id}"
         return Report(
             name=f"profile {name}",
-            claim=f"{len(self.bodies)} bodies of {self.bodies_id}, {self.num_threads} thread(s).",
+            claim=f"{measured}, {self.num_threads} thread(s).",
             tables=tables,
             figures={**figures, "setting": setting | figures.get("setting", {})},
             machine=machine,

@@ -98,7 +98,7 @@ class BareTwin:
     def prepare(self, actions: Sequence[FloatArray]) -> None:
         """Put the batch where the environment is, to repeat the actions (B, L, J) from there.
 
-        No episode may end on the way.
+        Where an episode of the environment ends on the way, the batch goes on without a reset.
         """
         batch, simulator = self.batch, self._core.simulator
         batch.set_state(simulator.get_state())
@@ -148,8 +148,8 @@ def profile_simulation(setting: Setting) -> Report:
     """Measure env steps per second of the batched environment and of its references.
 
     All sides take turns in blocks of ten control steps. The environment and the bare loop start
-    from the same states and use the same controls, so that neither profits from easier contacts;
-    each rate is that of its median block.
+    every block from the same states and use the same actions, so that neither profits from easier
+    contacts; within a block the bare loop does not reset. Each rate is that of its median block.
 
     Returns:
         `env_steps_per_s`, `bare_steps_per_s` (control steps of four engine steps),

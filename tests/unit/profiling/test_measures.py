@@ -139,10 +139,19 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_w
     with drawing_apart():
         alone = make_policy(own, setting.preset(own), 5, bodies=1).actor
     assert separate["parameters"] == sum(part.numel() for part in alone.parameters())
+    assert report.claim == "Random trees of 3, 4 and 5 limbs, all token slots filled, 1 thread(s)."
+    assert figures["setting"].keys() == {"threads", "hardware", "versions"}
     titles = [table.title for table in report.tables if len(table.rows) == 3]
     assert [title.split(";")[0] for title in titles[:3]] == ["3 tokens", "4 tokens", "5 tokens"]
     assert len(titles) == 4
     assert [event.done for event in told] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["policy", "padding"])
+def test_networks_are_not_measured_on_limbs_for_bodies_with_drives(setting, name):
+    driven = replace(setting, spec=TokenSpec(12, 1, parts="actuators"))
+    with pytest.raises(ConfigError, match=f"^'{name}' measures networks on random trees of limbs"):
+        MEASURES[name](driven)
 
 
 def test_the_ratio_to_the_plain_network_is_that_of_speeds(monkeypatch):

@@ -77,7 +77,7 @@ def test_a_map_of_every_slot_wastes_the_share_of_padding(figures):
     assert found["methods"]["packed"]["mflop"] == pytest.approx(mean * per_token)
     assert found["methods"]["packed"]["waste"] == 0.0
     assert found["limbs"] == {"smallest": 2, "mean": mean, "largest": 8}
-    assert found["rows"] == 8
+    assert found["rows"] == found["setting"]["num_envs"] == 8
     (table,) = report.tables
     assert "8 environments, bodies of 2 to 8 limbs" in table.title
     assert [row[-1] for row in table.rows] == ["50.0 %", "0.0 %"]
