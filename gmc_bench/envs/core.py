@@ -312,9 +312,9 @@ class EnvironmentCore:
         return Moment(torso_position=torso, action=action, command=command)
 
     def _draw_commands(self, rows: IntArray) -> None:
-        if self._command is None or self.task.command is None:
+        if self._command is None:
             return
-        drawn = self.simulator.draw_uniform(rows, self.task.command.num_draws)
+        drawn = self.simulator.draw_uniform(rows, self._command.num_draws)
         heading = self._heading(rows)
         self.command[rows], self._kept_heading[rows] = self._command.draw(drawn, heading)
         self._steer(rows)

@@ -91,6 +91,7 @@ class CheckedCommand:
     """
 
     def __init__(self, task: str, command: Command, *, has_headings: bool) -> None:
+        self.num_draws = command.num_draws
         self._where = f"the command of the task {task!r}"
         self._command = command
         self._has_headings = has_headings
