@@ -22,7 +22,9 @@ from gmc_bench.core.errors import MorphologyError
 
 _PACKAGE = Path(__file__).parents[2]
 _START_SECONDS = 60  # imports on a busy machine
+_END_SECONDS = 1.0  # from the end of the output to that of the process
 _MAX_ANSWER = 1 << 25  # bytes
+_LIBRARIES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _MAX_JOBS = 500
 """Requests after which a process is replaced, in case the engine keeps memory."""
 
@@ -139,6 +141,8 @@ class Sandbox:
                 "PYTHONPATH": str(_PACKAGE),
                 "OMP_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
+                # Without its libraries an interpreter that came as a module would not start.
+                **{name: os.environ[name] for name in _LIBRARIES if name in os.environ},
             },
             start_new_session=True,
         )
@@ -164,6 +168,9 @@ class Sandbox:
             process.stdin.flush()
             answer: dict[str, Any] = json.loads(process.stdout.readline(_MAX_ANSWER))
         except (OSError, ValueError, RecursionError):
+            # A process that is about to end has a reason of its own, which a kill would hide.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
             self.close()
             return None
         finally:

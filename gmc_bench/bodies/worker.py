@@ -34,7 +34,7 @@ def _lock(seconds: int) -> None:
     pages = int(table.read_text(encoding="ascii").split()[0]) if table.exists() else 0
     size = pages * resource.getpagesize()
     if size:  # elsewhere the kernel does not tell, and the parent's time limit has to do
-        resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY, size + _MEMORY))
+        _limit(resource.RLIMIT_AS, size + _MEMORY, size + _MEMORY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     # The lowest free descriptor is the limit: nothing that needs a new one can work.
@@ -50,7 +50,16 @@ def _lock(seconds: int) -> None:
 def _allow(seconds: int) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+    _limit(resource.RLIMIT_CPU, limit, resource.RLIM_INFINITY)
+
+
+def _limit(kind: int, soft: int, hard: int) -> None:
+    """Set a limit, or what the process inherited where that is lower: to raise it takes rights."""
+    most = resource.getrlimit(kind)[1]
+    if most != resource.RLIM_INFINITY:
+        soft = min(soft, most)
+        hard = most if hard == resource.RLIM_INFINITY else min(hard, most)
+    resource.setrlimit(kind, (soft, hard))
 
 
 _JOBS = {"read": read_model, "try": roll_out}

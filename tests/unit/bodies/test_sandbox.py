@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import mujoco
@@ -54,8 +57,51 @@ def test_the_environment_holds_nothing_of_the_users(sandbox, monkeypatch):
     if not environment.exists():
         pytest.skip("needs /proc")
     allowed = {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE", ""}
+    allowed |= {"LD_LIBRARY_PATH"} & os.environ.keys()
     names = {entry.partition("=")[0] for entry in environment.read_text().split("\0")}
     assert names <= allowed
+
+
+@linux
+def test_shared_libraries_are_found_where_the_user_has_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    with Sandbox() as sandbox:
+        environment = Path(f"/proc/{_pid(sandbox)}/environ").read_text()
+    assert f"LD_LIBRARY_PATH={tmp_path}" in environment.split("\0")
+
+
+@linux
+@pytest.mark.parametrize(
+    ("kind", "inherited", "asked", "limits"),
+    [
+        ("CPU", 500, (20, -1), (20, 500)),
+        ("CPU", 500, (600, -1), (500, 500)),
+        ("CPU", -1, (20, -1), (20, -1)),
+        ("AS", 1 << 33, (1 << 34, 1 << 34), (1 << 33, 1 << 33)),
+        ("AS", 1 << 34, (1 << 33, 1 << 33), (1 << 33, 1 << 33)),
+    ],
+)
+def test_limits_keep_below_those_that_are_inherited(kind, inherited, asked, limits):
+    # Without privileges the kernel refuses to raise a hard limit.
+    text = (
+        "import resource as r; from gmc_bench.bodies.worker import _limit\n"
+        f"kind = r.RLIMIT_{kind}; r.setrlimit(kind, ({inherited}, {inherited}))\n"
+        f"_limit(kind, *{asked}); print(r.getrlimit(kind))"
+    )
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(limits)
+
+
+def test_a_process_that_ends_by_itself_keeps_its_exit_code():
+    text = "import os, sys, time; os.close(1); time.sleep(0.2); sys.exit(3)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    sandbox = Sandbox()
+    sandbox._process = process
+    assert sandbox._exchange(process, b"", time.monotonic() + 30) is None
+    assert process.returncode == 3
 
 
 @pytest.mark.parametrize(
