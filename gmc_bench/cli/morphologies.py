@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def _add_generate(actions: Any) -> None:
         actions,
         "generate",
         "Search for random bodies that can move and keep them as a set. A search that was "
-        "interrupted goes on when it is asked for again.",
+        "interrupted goes on when it is asked for again; one for descendants begins anew.",
         _GENERATE,
     )
     whole, real = _pair(int, "two whole numbers"), _pair(float, "two numbers")
@@ -129,7 +130,7 @@ def _add_generate(actions: Any) -> None:
     parser.add_argument("--seed", type=integer(0), default=1, metavar="S", help="default: 1")
     text = "mutated train bodies of this released, evolved set instead of random bodies"
     parser.add_argument("--descend-from", metavar="SET", help=text)
-    text = "processes; they do not change the outcome (default: all cores)"
+    text = "processes of a search; they do not change the outcome (default: all cores)"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     parser.add_argument("--workers", type=integer(1, 256), default=cores, metavar="N", help=text)
     parser.set_defaults(execute=_generate, parser=parser)
@@ -179,17 +180,15 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
 
     recipe, base = _recipe(parsed), parsed.descend_from
     descent = plain_descent(base, recipe) if base else None
-    for sentence in [] if descent else prospects(parsed.set, recipe):
+    parsed.parser.refuse(parsed, ["workers"] * bool(descent), "has no effect on descendants")
+    for sentence in prospects(parsed.set, recipe, descent):
         note(sentence)
-    judged = 0
+    total, judged = recipe.train + recipe.test, count(1)
     pause = 0.1 if sys.stderr.isatty() else 30.0  # s; logs keep every state of the bar
-    total = recipe.train + recipe.test
     with tqdm(total=total, unit="body", file=sys.stderr, mininterval=pause) as bar:
 
         def show(found: int) -> None:
-            nonlocal judged
-            judged += 1
-            bar.set_postfix(judged=judged, refresh=False)
+            bar.set_postfix(judged=next(judged), refresh=False)
             bar.update(found - bar.n)
 
         try:
@@ -199,7 +198,8 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
                 text = make_descendants(parsed.set, descent, recipe.train, recipe.test, show).text
         except KeyboardInterrupt:
             bar.close()
-            note("The verdicts so far are kept; the same command goes on with the search.")
+            if descent is None:
+                note("The verdicts so far are kept; the same command goes on with the search.")
             raise
     say(text)
     return 0

@@ -58,6 +58,14 @@ def plain_descent(base: str, recipe: Recipe) -> Descent:
     return Descent(base=base, seed=recipe.seed)
 
 
+def source_of(descent: Descent) -> str:
+    """Return the source that a set of descendants states."""
+    return (
+        f"Descendants of train bodies of {descent.base} by {descent.mutations} mutations, "
+        f"grown by gmc-bench with the seed {descent.seed}."
+    )
+
+
 def make_descendants(
     set_id: str,
     descent: Descent,
@@ -94,10 +102,7 @@ def make_descendants(
             "train": tuple(body for _, body in found[:train]),
             "test": tuple(body for _, body in found[train:]),
         },
-        source=(
-            f"Descendants of train bodies of {descent.base} by {descent.mutations} mutations, "
-            f"grown by gmc-bench with the seed {descent.seed}."
-        ),
+        source=source_of(descent),
         licence="same as gmc-bench",
     )
     numbers = [number for number, _ in found]

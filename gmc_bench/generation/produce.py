@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import data_dir, load_set, save_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import MorphologySetError, StorageError
+from gmc_bench.generation.descendants import source_of
 from gmc_bench.generation.journal import Judged
 from gmc_bench.generation.recipe import Recipe, grow_candidate
+from gmc_bench.generation.released import Descent
 from gmc_bench.generation.search import Found, search
 
 SCORES = "scores.json"
@@ -86,22 +89,33 @@ def make_set(
     return Product(bodies=bodies, found=found, folder=folder)
 
 
-def prospects(set_id: str, recipe: Recipe) -> list[str]:
-    """Return what `make_set` would meet, one sentence each: another set, or a search begun.
+def prospects(set_id: str, recipe: Recipe, descent: Descent | None = None) -> list[str]:
+    """Return what making a set would meet, one sentence each: another set, or a search begun.
+
+    Args:
+        set_id: id of the set.
+        recipe: for `make_set`; of descendants it has the numbers of bodies.
+        descent: for `make_descendants`.
 
     Raises:
         MorphologySetError: the id cannot be used.
     """
     check_free_id(set_id)
     found = []
-    try:
-        if recipe.digest[:12] not in load_set(set_id).source:
+    with suppress(MorphologySetError):  # there is none, or none that can be used
+        if not _is_the_same(load_set(set_id), recipe, descent):
             found.append(f"{set_id!r} holds other bodies; the new ones replace them at the end.")
-    except MorphologySetError:
-        pass  # there is none, or none that can be used
-    if journal_path(recipe).exists():
+    if descent is None and journal_path(recipe).exists():
         found.append(f"Going on with the search in {journal_path(recipe)}.")
     return found
+
+
+def _is_the_same(kept: MorphologySet, recipe: Recipe, descent: Descent | None) -> bool:
+    """Return whether a set that is kept is the one that would be made."""
+    if descent is None:
+        return recipe.digest[:12] in kept.source
+    sizes = [len(kept.split(split)) for split in ("train", "test")]
+    return kept.source == source_of(descent) and sizes == [recipe.train, recipe.test]
 
 
 def _grown(recipe: Recipe, judged: Judged) -> Morphology:

@@ -272,6 +272,28 @@ def test_descendants_are_made_by_command(monkeypatch, tmp_path, capsys):
         assert not re.search("gmc-(unimal(-mini)?-v1|large|loops)", error)
 
 
+def test_descendants_are_announced_as_what_they_are(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
+    monkeypatch.setattr(descendants, "_known", lambda descent: set())
+    argv = ["morphologies", "generate", "kin", "--descend-from", "gmc-unimal-v2"]
+    few = [*argv, "--train", "1", "--test", "1"]
+    notice = "'kin' holds other bodies; the new ones replace them at the end."
+    assert main([*few, "--workers", "99"]) == 2
+    assert "--workers has no effect on descendants" in capsys.readouterr().err
+    assert [main(few), main(few)] == [0, 0]
+    assert notice not in capsys.readouterr().err
+
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(descendants, "judge", interrupt)
+    for other in (["--seed", "2"], ["--train", "2"]):  # an option that is repeated counts last
+        assert main([*few, *other]) == 130
+        error = capsys.readouterr().err
+        assert notice in error
+        assert "goes on with the search" not in error
+
+
 def test_descendants_are_no_bodies_of_released_sets_nor_of_each_other(monkeypatch):
     """Bodies that the same descent has released are its own, so that they are found again."""
     train, test, own, other = (grow_seed(seed) for seed in range(4))
