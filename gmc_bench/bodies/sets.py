@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
@@ -220,13 +220,11 @@ def resolve_set(name: str) -> str:
     files = {*imported_sets(), *PUBLISHED, *ROBOT_FILES.names()}
     if name in files:
         return name
-    try:
-        return BODY_SETS.resolve(name)
-    except UnknownNameError:
-        known = {*files, *registered_sets()}
-        raise UnknownNameError(
-            f"unknown morphology set {name!r}{did_you_mean(name, known)}"
-        ) from None
+    for registry in (BODY_SETS, ROBOT_FILES):
+        with suppress(UnknownNameError):
+            return registry.resolve(name)
+    known = {*files, *registered_sets()}
+    raise UnknownNameError(f"unknown morphology set {name!r}{did_you_mean(name, known)}")
 
 
 def resolve_default(

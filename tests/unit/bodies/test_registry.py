@@ -15,6 +15,7 @@ from gmc_bench.core.errors import (
     MorphologyError,
     MorphologySetError,
     PluginError,
+    UnknownNameError,
 )
 from gmc_bench.generation.released import build_released
 
@@ -134,6 +135,12 @@ def test_a_robot_of_a_package_is_a_set_of_one_body(tmp_path):
     path = tmp_path / "crawler.xml"
     path.write_text(CRAWLER)
     robot = RobotFile(path=path, source="Drawn for this test.", licence="MIT")
+    names = ("outside-drag-v2", "outside-drag-v10")
+    older, newer = (ROBOT_FILES.temporarily(name, robot) for name in names)
+    with older, newer:
+        assert load_morphologies("outside-drag") is load_morphologies(names[1])
+        with pytest.raises(UnknownNameError, match="did you mean 'outside-drag-v"):
+            load_morphologies("outside-drags")
     with ROBOT_FILES.temporarily("outside-crawler", robot):
         bodies = load_morphologies("outside-crawler")
         assert bodies is load_morphologies("outside-crawler")
