@@ -76,8 +76,9 @@ def make_descendants(
     """Grow descendants and store them as a set.
 
     A candidate is left out where it did not grow, is too light or too heavy, does not survive
-    random control, or equals an earlier one or any body of any released set. So no test body of
-    another set is among them.
+    random control, or equals an earlier one or a body of a released set. So no test body of another
+    released set is among them. Released sets of the very same descent are exempt: their bodies are
+    its first accepted candidates and are found again.
 
     Args:
         set_id: id of the set.
