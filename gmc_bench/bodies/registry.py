@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.arguments import as_path
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.registry import Registry
+
+BodyOrigin = Literal["generated", "built in", "installed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,8 +20,15 @@ class BodySet:
 
     build: Callable[[], MorphologySet]
     """Returns the set, the same bodies each time; its id is the name of the entry point."""
-    origin: Literal["generated", "built in", "installed"] = "installed"
+    origin: BodyOrigin = "installed"
     """Where the bodies come from, for lists; those of other packages are installed."""
+
+    def __post_init__(self) -> None:
+        if self.origin not in get_args(BodyOrigin):
+            raise ConfigError(
+                f"the origin of a set of bodies must be one of {', '.join(get_args(BodyOrigin))}, "
+                f"got {shown(self.origin)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

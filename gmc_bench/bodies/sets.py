@@ -7,11 +7,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
 from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.importer import PUBLISHED
 from gmc_bench.bodies.mjcf import check_names
-from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import imported_sets, load_set
@@ -23,12 +24,13 @@ from gmc_bench.core.errors import (
     did_you_mean,
 )
 from gmc_bench.core.escape import one_line
-from gmc_bench.core.registry import raised_at
+from gmc_bench.core.registry import origin_of, raised_at
 
 PREFERRED_SET = "unimals_100"
 """The published benchmark; used by default once it is imported."""
 FALLBACK_SET = "gmc-unimal-mini-v2"
 """Used by default otherwise; needs no files."""
+_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,15 @@ def build_set(set_id: str) -> MorphologySet:
             f"building the morphology set {set_id!r} gave {found}; expected a MorphologySet whose "
             f"id is the name of its entry point"
         )
-    if offered.origin == "installed":  # ours are known by their hashes
+    if not _is_own(offered):  # ours are known by their hashes
         check_bodies(bodies)
     return bodies
+
+
+def _is_own(offered: BodySet) -> bool:
+    """Return whether this package offers a set, by where it was loaded from."""
+    place = origin_of(offered)
+    return place is not None and place.file is not None and _PACKAGE in place.file.parents
 
 
 def check_bodies(bodies: MorphologySet) -> None:

@@ -87,7 +87,13 @@ def test_a_set_that_breaks_its_promise_ends_in_one_sentence(build, reason):
         build_set("outside-v1")
 
 
-def with_torso(**changes):
+@pytest.mark.parametrize("origin", ["mine", None, ["generated"]])
+def test_the_origin_of_a_set_is_a_known_one(origin):
+    with pytest.raises(ConfigError, match="origin of a set of bodies must be one of generated, bu"):
+        BodySet(build=few, origin=origin)
+
+
+def with_torso(origin="installed", **changes):
     def build():
         body = biped()
         torso = replace(body.limbs[0], **changes)
@@ -96,7 +102,7 @@ def with_torso(**changes):
             id="outside-v1", splits={"train": (chain(3),), "test": (odd,)}, source="made for tests"
         )
 
-    return BODY_SETS.temporarily("outside-v1", BodySet(build=build))
+    return BODY_SETS.temporarily("outside-v1", BodySet(build=build, origin=origin))
 
 
 def test_bodies_that_start_too_high_or_have_names_of_the_ground_are_refused():
@@ -110,6 +116,10 @@ def test_bodies_that_start_too_high_or_have_names_of_the_ground_are_refused():
     named = with_torso(name="box/0")
     with named, pytest.raises(MorphologyError, match="limb named 'box/0'"):
         load_morphologies("outside")
+    # What a package says of itself does not count.
+    for origin in ("generated", "built in"):
+        with with_torso(origin, name="box/0"), pytest.raises(MorphologyError, match="'box/0'"):
+            load_morphologies("outside")
     with with_torso(position=(0.0, 0.0, height + 0.09)):
         assert load_morphologies("outside").split("test")[0].num_limbs == 5
 
