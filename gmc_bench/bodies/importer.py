@@ -102,6 +102,11 @@ def import_set(set_id: str, path: Path) -> ImportReport:
     return ImportReport(bodies=bodies, folder=folder, text=text)
 
 
+def last_name(path: Path) -> str:
+    """Return what a file or folder is called, also where the path is `.` or ends in `..`."""
+    return path.name if path.name not in ("", "..") else path.resolve().name
+
+
 def check_free_id(set_id: str, *, published: bool = False) -> None:
     """Refuse ids that users cannot give to a set; `published` says whether those of `PUBLISHED` do.
 
@@ -148,7 +153,9 @@ def read_public_layout(set_id: str, path: Path) -> MorphologySet:
     bodies = MorphologySet(
         id=set_id,
         splits=splits,
-        source=published.source if published else f"Imported from a folder named {path.name!r}.",
+        source=published.source
+        if published
+        else f"Imported from a folder named {last_name(path)!r}.",
         licence=published.licence if published else "unknown",
     )
     return replace(bodies, notes=_notes(bodies))

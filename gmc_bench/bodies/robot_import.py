@@ -14,6 +14,7 @@ from gmc_bench.bodies.importer import (
     ImportReport,
     check_free_id,
     import_set,
+    last_name,
 )
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
@@ -177,7 +178,7 @@ def read_robots(
     found = MorphologySet(
         id=set_id,
         splits={"train": bodies, "test": bodies},
-        source=f"Imported from {path.name!r}.",
+        source=f"Imported from {last_name(path)!r}.",
         notes=(
             "Policies are trained and tested on the same robots.",
             *(f"{robot.body.name}: {note}" for robot in robots for note in robot.notes),
@@ -227,8 +228,18 @@ def robot_files(path: Path) -> list[Path]:
 
 
 def set_id_of(path: Path) -> str:
-    """Return an id for a set that is made from this file or folder."""
-    return re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower()).strip("-_")[:64] or "robot"
+    """Return an id for a set that is made from this file or folder.
+
+    Raises:
+        MorphologySetError: its name has no character that ids have.
+    """
+    name = last_name(path)
+    found = re.sub(r"[^a-z0-9_-]+", "-", Path(name).stem.lower()).strip("-_")[:64]
+    if not found:
+        raise MorphologySetError(
+            f"no id for a set can be made of the name {name!r}; choose one with --as SET"
+        )
+    return found
 
 
 def read_robot(

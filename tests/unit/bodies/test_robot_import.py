@@ -14,6 +14,7 @@ from gmc_bench.bodies.robot_import import (
     import_bodies,
     import_robots,
     read_robot,
+    read_robots,
     robot_files,
     set_id_of,
 )
@@ -665,10 +666,32 @@ def test_importing_twice_gives_the_same_body(read):
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("My Robot.v2.xml", "my-robot-v2"), ("_.urdf", "robot"), ("ant.xml", "ant")],
+    [
+        ("My Robot.v2.xml", "my-robot-v2"),
+        ("ant.xml", "ant"),
+        (".", "ants"),
+        ("../ants/in/..", "ants"),
+    ],
 )
-def test_sets_are_named_after_files(path, expected):
+def test_sets_are_named_after_files(monkeypatch, tmp_path, path, expected):
+    (tmp_path / "ants" / "in").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "ants")
     assert set_id_of(Path(path)) == expected
+
+
+@pytest.mark.parametrize("path", ["_.urdf", "\u30ed\u30dc.xml", "/"])
+def test_a_name_that_makes_no_id_asks_for_one(path):
+    with pytest.raises(
+        MorphologySetError, match=r"can be made of the name .*; choose one with --as"
+    ):
+        set_id_of(Path(path))
+
+
+def test_the_source_of_a_set_is_the_name_of_its_folder(monkeypatch, tmp_path):
+    (tmp_path / "bot.urdf").write_text(robots.quadruped_urdf())
+    monkeypatch.chdir(tmp_path)
+    found, _ = read_robots("mine", Path(), seconds=0.0)
+    assert found.source == f"Imported from {tmp_path.name!r}."
 
 
 def test_limits_the_wrong_way_round_are_refused(read):
