@@ -114,12 +114,15 @@ def _grouped(notes: Sequence[str]) -> list[str]:
 
 
 def _unique(names: Sequence[str], what: str, reserved: str) -> list[str]:
-    """Return names that are not empty, not reserved, and different from each other."""
-    used, found = {reserved}, []
+    """Return names that are not empty, not reserved, and different from each other.
+
+    Given names stay as they are; where several are equal, the first does.
+    """
+    given, used, found = set(names), {reserved}, []
     for index, name in enumerate(names):
         stem = name or f"{what}{index}"
         new, count = stem, 2
-        while new in used:
+        while new in used or (new != name and new in given):
             new, count = f"{stem}_{count}", count + 1
         used.add(new)
         found.append(new)

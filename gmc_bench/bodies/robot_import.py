@@ -34,7 +34,7 @@ from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
 from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
 from gmc_bench.bodies.store import save_set
-from gmc_bench.core.arguments import as_path
+from gmc_bench.core.arguments import as_path, require_number
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.core.types import DoubleArray
 
@@ -263,8 +263,10 @@ def read_robot(
         The robot, named like the file.
 
     Raises:
+        ConfigError: `seconds` is no finite number of at least 0.
         MorphologyError: it cannot be used; one sentence says why.
     """
+    require_number(seconds, "the seconds of a robot's trial", low=0.0)
     source = collect_files(path, root)
     try:
         model = _compile(source, sandbox, keyframe)

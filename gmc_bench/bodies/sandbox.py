@@ -116,8 +116,10 @@ class Sandbox:
         answer = self._exchange(process, json.dumps(request).encode(), deadline)
         if answer is None:
             slow = time.monotonic() >= deadline or process.returncode == -signal.SIGXCPU
+            shorter = ", or try it for fewer --seconds" if request["job"] == "try" else ""
             raise FlawError(
                 f"takes longer than {self._seconds} s to compile or simulate; make it smaller"
+                f"{shorter}"
                 if slow
                 else "makes MuJoCo crash or run out of memory; check its numbers and sizes"
             )

@@ -16,7 +16,11 @@ from gmc_bench.bodies.worker_urdf import (
     world_point,
 )
 
-_MAX_PARTS = 4096  # bodies, joints or geoms of a model that is described
+_MAX_PARTS = 4096  # of each kind, in a model that is described
+_COUNTED = {
+    "nbody": "bodies", "njnt": "joints", "ngeom": "geoms", "nactuator": "motors",
+    "neq": "constraints",
+}  # fmt: skip
 _HINGE_OR_SLIDE = (2, 3)
 _JOINT_KINDS = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 _BITS = 2**31 - 1
@@ -54,10 +58,10 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     if request["urdf"]:
         text, ties, locked = untie(text)
     model = _compile(request, text)
-    for kind in ("nbody", "njnt", "ngeom", "nactuator", "neq"):
-        if getattr(model, kind) > _MAX_PARTS:
+    for key, what in _COUNTED.items():
+        if getattr(model, key) > _MAX_PARTS:
             raise RefusalError(
-                f"has {getattr(model, kind)} bodies, joints, geoms, motors or constraints"
+                f"has {getattr(model, key)} {what}; {_MAX_PARTS} are the most that are read"
             )
     if model.nflex or model.nplugin:
         raise RefusalError("has flexible parts or plugins, which are not supported; remove them")

@@ -204,6 +204,31 @@ def test_servos_slides_and_exclusions_keep_their_meaning(read):
     assert parse_mjcf(emit_mjcf(body), body.name) == body
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1, "5", None])
+def test_a_trial_takes_a_finite_time(read, seconds):
+    with pytest.raises(ConfigError, match="seconds of a robot's trial must be a finite number at "):
+        read(robots.FOUR_BAR, seconds=seconds)
+
+
+def test_robots_of_too_many_parts_are_told_how_many_there_may_be(read):
+    many = '<geom size=".1"/>' * 4096
+    text = (
+        f"<mujoco><worldbody><body><freejoint/>{many}<geom size='1'/></body></worldbody></mujoco>"
+    )
+    with pytest.raises(MorphologyError, match="has 4097 geoms; 4096 are the most that are read"):
+        read(text)
+
+
+def test_names_that_are_given_stay(read):
+    text = robots.FOUR_BAR.replace('<joint joint1="l" joint2="r"/>', "")
+    text = text.replace('joint name="l"', "joint").replace(
+        'joint name="bar"', 'joint name="joint0"'
+    )
+    text = text.replace('motor joint="l"', 'motor joint="joint0"')
+    joints = [joint.name for limb in read(text).body.limbs for joint in limb.joints]
+    assert joints[:2] == ["joint0_2", "joint0"]
+
+
 def test_a_mesh_becomes_the_box_around_it(read):
     """Its corners are those of the file; the engine puts a frame of its own into the middle."""
     body = read(robots.SERVO, seconds=0.0).body
