@@ -7,6 +7,7 @@ Source:
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import mujoco
@@ -31,6 +32,7 @@ __all__ = [
     "SIM_DT",
     "check_compiles",
     "check_names",
+    "compile_body",
     "emit_mjcf",
     "mute_warnings",
     "parse_mjcf",
@@ -173,6 +175,29 @@ def _indent(level: int) -> str:
     return "  " * (level + 1)
 
 
+def compile_body(morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.0, 0.0)) -> Any:
+    """Compile a body with the memory that the engine takes by itself.
+
+    Args:
+        morphology: the body.
+        floor: see `emit_mjcf`.
+        spawn: likewise.
+
+    Returns:
+        `mujoco.MjModel`.
+
+    Raises:
+        MorphologyError: the engine refuses the model.
+    """
+    text = emit_mjcf(morphology, floor=floor, spawn=spawn)
+    engine_library()
+    try:
+        return mujoco.MjModel.from_xml_string(text)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise MorphologyError(f"body {morphology.name!r} does not compile ({reason})") from error
+
+
 def check_compiles(morphology: Morphology) -> None:
     """Compile a body alone in free fall and step it a little.
 
@@ -182,12 +207,7 @@ def check_compiles(morphology: Morphology) -> None:
     Raises:
         MorphologyError: the engine refuses the model, warns, or its state is not finite.
     """
-    try:
-        engine_library()
-        model = mujoco.MjModel.from_xml_string(emit_mjcf(morphology))
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise MorphologyError(f"body {morphology.name!r} does not compile ({reason})") from error
+    model = compile_body(morphology)
     data = mujoco.MjData(model)
     mute_warnings(data)
     data.ctrl[:] = 1.0

@@ -281,6 +281,13 @@ def _number_flaws(limb: Limb) -> Iterator[str]:
             f"has mass {inertia.mass} and moments of inertia {inertia.moments} at limb "
             f"{limb.name!r}; all must be positive"
         )
+    if inertia is not None:
+        low, middle, high = sorted(inertia.moments)
+        if low + middle < high:  # as the engine compares them
+            yield (
+                f"has the moments of inertia {inertia.moments} at limb {limb.name!r}; no body has "
+                f"one that is larger than the sum of the others"
+            )
     for joint in limb.joints:
         yield from _hinge_flaws(joint)
 

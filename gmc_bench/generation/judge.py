@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import mujoco
 import numpy as np
 
-from gmc_bench.bodies.engine_library import engine_library
-from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.mjcf import SIM_DT, compile_body, has_warned, mute_warnings
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.generation.viability import CONTROL_DT, assess_viability
@@ -67,9 +66,11 @@ def judge(body: Morphology, seed: Sequence[int], *, gaits: bool = True) -> Verdi
         body: the body.
         seed: of the gaits and the random control.
         gaits: whether gaits are tried; bodies that evolve are selected by what they learn.
+
+    Raises:
+        MorphologyError: the engine refuses the body.
     """
-    engine_library()
-    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=PLANE))
+    model = compile_body(body, floor=PLANE)
     heavy = not MASS[0] <= float(model.body_mass.sum()) <= MASS[1]
     inertia = model.body_inertia[1:]
     if heavy or inertia.min() < INERTIA[0] or inertia.max() > INERTIA[1]:

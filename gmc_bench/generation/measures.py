@@ -9,8 +9,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.bodies.clearance import CLEARANCE, FALL_RATIO
-from gmc_bench.bodies.engine_library import engine_library
-from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.mjcf import SIM_DT, compile_body, has_warned, mute_warnings
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.generation.judge import PLANE
 from gmc_bench.generation.viability import CONTROL_DT, DURATION, assess_viability
@@ -51,9 +50,11 @@ def measure_body(body: Morphology, *, behaviour: bool) -> BodyMeasures:
         body: the body.
         behaviour: also simulate it: 4 s without control, and the search over open-loop gaits of
             `assess_viability`, whose gaits follow from the body's hash.
+
+    Raises:
+        MorphologyError: the engine refuses the body.
     """
-    engine_library()
-    model = mujoco.MjModel.from_xml_string(emit_mjcf(body, floor=PLANE))
+    model = compile_body(body, floor=PLANE)
     stands, distance, survives = None, None, None
     if behaviour:
         viability = assess_viability(body, np.random.default_rng(int(body.digest[:16], 16)))

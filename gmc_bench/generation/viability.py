@@ -11,8 +11,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.bodies.clearance import CLEARANCE, FALL_RATIO
-from gmc_bench.bodies.engine_library import engine_library
-from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf, has_warned, mute_warnings
+from gmc_bench.bodies.mjcf import SIM_DT, compile_body, has_warned, mute_warnings
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray
@@ -60,10 +59,11 @@ def assess_viability(
     Returns:
         Distance and survival over `NUM_GAITS` gaits of `DURATION` seconds; zeros for a body that
         was given up.
+
+    Raises:
+        MorphologyError: the engine refuses the body.
     """
-    text = emit_mjcf(morphology, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
-    engine_library()
-    model = mujoco.MjModel.from_xml_string(text)
+    model = compile_body(morphology, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
     data = mujoco.MjData(model)
     fall_height = FLAT_HEIGHT + FALL_RATIO * (morphology.limbs[0].position[2] - CLEARANCE)
     survived: list[float] = []

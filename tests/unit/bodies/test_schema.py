@@ -188,6 +188,14 @@ BAD_BODIES = {
     r"moments of inertia \(0.01, 0.0, 0.01\) at limb 'leg'; all must be positive": lambda: body(
         TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(moments=(0.01, 0.0, 0.01)))
     ),
+    r"moments of inertia \(1.0, 1.0, 5.0\) at limb 'leg'; no body has one that is larger than": (
+        lambda: body(TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(moments=(1.0, 1.0, 5.0))))
+    ),
+    r"\(0.3000001, 0.2, 0.1\) at limb 'leg'; no body has one that is larger than the sum": (
+        lambda: body(
+            TORSO, limb("leg", 0, hinge("hip"), inertia=inertia(moments=(0.3000001, 0.2, 0.1)))
+        )
+    ),
     r"has the orientation \(0.0, .*\) of length 0 at limb 'torso'; expected a unit quat.*n$": (
         lambda: body(replace(TORSO, orientation=(0.0, 0.0, 0.0, 0.0)), limb("leg", 0, hinge("hip")))
     ),
@@ -244,6 +252,11 @@ BAD_BODIES = {
 def test_what_is_not_a_body_is_refused_by_name(reason, make):
     with pytest.raises(MorphologyError, match=f"^body 'b' .*{reason}"):
         make()
+
+
+def test_moments_of_a_flat_body_are_accepted():
+    flat = inertia(moments=(0.1, 0.2, 0.1 + 0.2))
+    check_compiles(body(TORSO, limb("leg", 0, hinge("hip"), inertia=flat)))
 
 
 def test_a_quaternion_of_rounded_numbers_is_accepted():

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.core.errors import MorphologyError
 from gmc_bench.generation import measures
 from gmc_bench.generation.bodies import grow_clear_body
+from gmc_bench.generation.judge import judge
 from gmc_bench.generation.measures import MEASURES, comparison_table, measure_body, measure_set
 from gmc_bench.generation.released import build_released
-from gmc_bench.generation.viability import Viability
+from gmc_bench.generation.viability import Viability, assess_viability
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,19 @@ def test_a_body_is_measured(mini):
     assert found.distance is None
     looped = grow_clear_body(np.random.default_rng(0), 7, "b", loops=1)
     assert measure_body(looped, behaviour=False).loops == 1
+
+
+def test_a_body_that_the_engine_refuses_is_named(mini):
+    body = mini.split("train")[0]
+    geom = replace(body.limbs[-1].geom, density=1e-14)
+    light = replace(body, limbs=(*body.limbs[:-1], replace(body.limbs[-1], geom=geom)))
+    for ask in (
+        lambda: measure_body(light, behaviour=False),
+        lambda: judge(light, (0, 0)),
+        lambda: assess_viability(light, np.random.default_rng(0)),
+    ):
+        with pytest.raises(MorphologyError, match=f"body {body.name!r} does not compile .*mass"):
+            ask()
 
 
 def test_a_body_on_its_torso_stands_and_one_in_the_air_or_in_trouble_falls(monkeypatch):
