@@ -20,6 +20,7 @@ from gmc_bench.bodies.mjcf_writer import (
     SCENERY,
     actuator_text,
     exclusion_text,
+    kept_exclusion_texts,
     limb_lines,
     loop_text,
 )
@@ -126,7 +127,7 @@ def _closures(morphology: Morphology) -> list[str]:
     closures = [f"    {loop_text(loop, names)}" for loop in morphology.loops]
     exclusions = [
         *(exclusion_text(names[loop.first], names[loop.second]) for loop in morphology.loops),
-        *(exclusion_text(names[i], names[j], mark=True) for i, j in morphology.exclusions),
+        *kept_exclusion_texts([(names[i], names[j]) for i, j in morphology.exclusions]),
     ]
     lines = ["  <equality>", *closures, "  </equality>"] if closures else []
     if exclusions:

@@ -76,10 +76,22 @@ def loop_text(loop: Loop, names: Sequence[str]) -> str:
     )
 
 
-def exclusion_text(first: str, second: str, *, mark: bool = False) -> str:
-    """Return what keeps two limbs from touching; `mark` tells that the body itself asks for it."""
-    name = f"name={quoteattr(f'{KEPT_EXCLUSION}{first}/{second}')} " if mark else ""
-    return f"<exclude {name}body1={quoteattr(first)} body2={quoteattr(second)}/>"
+def exclusion_text(first: str, second: str, name: str = "") -> str:
+    """Return what keeps two limbs from touching."""
+    named = f"name={quoteattr(name)} " if name else ""
+    return f"<exclude {named}body1={quoteattr(first)} body2={quoteattr(second)}/>"
+
+
+def kept_exclusion_texts(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the exclusions that a body itself asks for, each with a name that tells so."""
+    texts: dict[str, str] = {}
+    for first, second in pairs:
+        name = stem = f"{KEPT_EXCLUSION}{first}/{second}"
+        count = 2
+        while name in texts:  # names of limbs may have slashes
+            name, count = f"{stem}/{count}", count + 1
+        texts[name] = exclusion_text(first, second, name)
+    return list(texts.values())
 
 
 def _inertial(inertia: Inertia) -> str:

@@ -165,7 +165,7 @@ def _tree_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
                 f"after its parent's previous subtree"
             )
         path.append(index)
-    yield from _repeats([limb.name for limb in limbs], "limb")
+    yield from _name_flaws([limb.name for limb in limbs], "limb")
 
 
 def _is_whole(number: object) -> bool:
@@ -189,7 +189,7 @@ def _kind_flaws(limbs: Sequence[Limb], loops: Sequence[Loop]) -> Iterator[str]:
 def _joint_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
     if limbs[0].joints:
         yield "has hinges on its torso; the torso moves freely and takes none"
-    yield from _repeats([joint.name for limb in limbs for joint in limb.joints], "joint")
+    yield from _name_flaws([joint.name for limb in limbs for joint in limb.joints], "joint")
     for limb in limbs:
         slots = [joint.slot for joint in limb.joints]
         if not all(map(_is_whole, slots)):
@@ -201,7 +201,7 @@ def _joint_flaws(limbs: Sequence[Limb]) -> Iterator[str]:
 def _actuator_flaws(limbs: Sequence[Limb], actuators: Sequence[Actuator]) -> Iterator[str]:
     if not actuators:
         yield "has no actuators; add a motor to at least one joint"
-    yield from _repeats([motor.joint for motor in actuators], "actuated joint")
+    yield from _name_flaws([motor.joint for motor in actuators], "actuated joint")
     joints = [joint.name for limb in limbs for joint in limb.joints]
     for motor in actuators:
         if motor.joint not in joints:
@@ -374,9 +374,14 @@ def _exclusion_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterat
                 f"excludes contacts of the limbs {(first, second)}; expected two different "
                 f"limbs from 0 to {num_limbs - 1}, the lower first"
             )
+    for pair, count in Counter(pairs).items():
+        if count > 1:
+            yield f"excludes contacts of the limbs {pair} {count} times; once is enough"
 
 
-def _repeats(names: Sequence[str], what: str) -> Iterator[str]:
+def _name_flaws(names: Sequence[str], what: str) -> Iterator[str]:
+    if "" in names:
+        yield f"has an empty {what} name; each needs a name"
     for name, count in Counter(names).items():
         if count > 1:
             yield f"has the {what} name {name!r} twice; names must be unique"

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import mujoco
@@ -13,7 +14,7 @@ from gmc_bench.bodies.mjcf import (
     read_mjcf,
 )
 from gmc_bench.bodies.schema import Loop
-from gmc_bench.conformance.morphologies import biped, linkage
+from gmc_bench.conformance.morphologies import biped, linkage, star
 from gmc_bench.core.errors import MorphologyError
 
 # Everything of a compiled model that moves the physics of one body.
@@ -107,6 +108,16 @@ def test_names_and_orientations_survive_the_round_trip(tiny_body):
     text = emit_mjcf(body)
     assert parse_mjcf(text, body.name) == body
     np.testing.assert_allclose(_compile(text).body(odd.name).quat, odd.orientation)
+
+
+def test_exclusions_of_limbs_with_slashes_in_their_names_survive_the_round_trip():
+    body = star(4)
+    names = ("torso", "a/b", "c", "a", "b/c")
+    limbs = tuple(replace(limb, name=name) for limb, name in zip(body.limbs, names, strict=True))
+    body = replace(body, limbs=limbs, exclusions=((1, 2), (1, 3), (3, 4)))
+    text = emit_mjcf(body)
+    assert re.findall('<exclude name="(.*?)"', text) == ["kept/a/b/c", "kept/a/b/a", "kept/a/b/c/2"]
+    assert parse_mjcf(text, body.name).exclusions == body.exclusions
 
 
 def test_text_is_deterministic(tiny_body):

@@ -168,6 +168,14 @@ BAD_BODIES = {
     r"has \('0', 1.0\) as range at limb 'leg'; expected a tuple of 2 numbers": lambda: leg(
         range=("0", 1.0)
     ),
+    "has an empty limb name; each needs a name": lambda: body(TORSO, limb("", 0, hinge("hip"))),
+    "has an empty joint name; each needs a name": lambda: body(TORSO, limb("leg", 0, hinge(""))),
+    r"excludes contacts of the limbs \(0, 2\) 2 times; once is enough": lambda: body(
+        TORSO,
+        limb("leg", 0, hinge("hip")),
+        limb("foot", 1),
+        exclusions=((0, 2), (1, 2), (0, 2)),
+    ),
     "has gear nan at 'hip'": lambda: body(
         TORSO, limb("leg", 0, hinge("hip")), motors=(Actuator(joint="hip", gear=math.nan),)
     ),
