@@ -73,11 +73,14 @@ class Suite:
                 )
         if self.default_protocol not in self.protocols:
             raise ConfigError(f"suite {self.id!r} has no protocol {self.default_protocol!r}")
-        for name in self.specialists.keys() - self.protocols.keys():
-            raise ConfigError(f"suite {self.id!r} has specialists of {name!r}, not a protocol")
         for task in self.task_rules:
             if task not in self.tasks:
                 raise ConfigError(f"suite {self.id!r} has rules for {task!r}, not a task of it")
+        named = {"specialists": self.specialists, "measurements": self.measurements}
+        named |= {f"seeds on {task}": rules.seeds for task, rules in self.task_rules.items()}
+        for what, by_protocol in named.items():
+            for name in by_protocol.keys() - self.protocols.keys():
+                raise ConfigError(f"suite {self.id!r} has {what} of {name!r}, not a protocol")
 
     def protocol(self, name: str | None, task: str | None = None) -> Protocol:
         """Return a protocol by name, as it is on a task.

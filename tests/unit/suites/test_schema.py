@@ -4,6 +4,7 @@ import pytest
 
 from gmc_bench.core.config import definition_digest
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite, TaskRules
 from gmc_bench.suites.specialist import SpecialistRules
@@ -125,6 +126,15 @@ def test_specialists_must_be_of_a_protocol_of_the_suite():
     assert _suite(specialists={"slow": rules}).specialists["slow"] is rules
     with pytest.raises(ConfigError, match="has specialists of 'slaw', not a protocol"):
         _suite(specialists={"slaw": rules})
+
+
+def test_measurements_and_seeds_must_be_of_a_protocol_of_the_suite():
+    walks = FrictionMeasurement(num_envs=1, seconds=1.0, forward=0.5)
+    assert _suite(measurements={"slow": walks}).measurements["slow"] is walks
+    with pytest.raises(ConfigError, match="has measurements of 'slaw', not a protocol"):
+        _suite(measurements={"slaw": walks})
+    with pytest.raises(ConfigError, match="has seeds on demo-ft-v1 of 'slaw', not a protocol"):
+        _suite(task_rules={"demo-ft-v1": TaskRules(seeds={"slow": (1,), "slaw": (1, 2)})})
 
 
 def test_rules_must_be_those_of_a_task_of_the_suite():
