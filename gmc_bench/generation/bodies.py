@@ -40,6 +40,10 @@ class Form:
     size: tuple[float, float] = (1.0, 1.0)
     """Range of the factor that scales the height and the radius of each limb or pair."""
 
+    def __post_init__(self) -> None:
+        smallest, largest = self.size
+        object.__setattr__(self, "size", (float(smallest), float(largest)))  # as recipes hash them
+
 
 def grow_clear_body(
     rng: np.random.Generator,

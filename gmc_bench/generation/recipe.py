@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.arguments import require_number
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, MorphologyError
 from gmc_bench.generation.bodies import Form, grow_clear_body
 
@@ -36,6 +38,9 @@ Stratum = tuple[int, bool]
 """Number of limbs, the torso included, and whether there are loops."""
 
 
+Spread = Literal["even", "mean", "unimal"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """A set of bodies to search for. Equal recipes give equal sets.
@@ -52,7 +57,7 @@ class Recipe:
     """Bodies of the test split."""
     limbs: tuple[int, int]
     """Fewest and most limbs of a body, the torso included."""
-    spread: Literal["even", "mean", "unimal"] = "even"
+    spread: Spread = "even"
     """How sizes are spread: evenly, with the mean `mean_limbs`, or as in the published set."""
     mean_limbs: float | None = None
     """Mean number of limbs, the torso included; only with the spread `mean`."""
@@ -64,6 +69,12 @@ class Recipe:
     """Share of the bodies of each split that have loops."""
 
     def __post_init__(self) -> None:
+        # Equal recipes have one digest, so 8 limbs must not be written otherwise than 8.0.
+        for name in ("mean_limbs", "loop_share"):
+            number = getattr(self, name)
+            if number is not None:
+                require_number(number, f"{name!r} of a recipe")
+                object.__setattr__(self, name, float(number))
         flaw = _flaw(self)
         if flaw:
             raise ConfigError(flaw)
@@ -105,6 +116,11 @@ class Recipe:
 
 def _flaw(recipe: Recipe) -> str | None:
     """Return what keeps a recipe from being one, as a sentence."""
+    if recipe.spread not in get_args(Spread):
+        return (
+            f"the spread of limbs must be one of {', '.join(get_args(Spread))}, got "
+            f"{shown(recipe.spread)}"
+        )
     low, high = recipe.limbs
     fewest, most = recipe.loops
     if not 2 <= low <= high <= MAX_LIMBS:

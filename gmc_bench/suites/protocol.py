@@ -1,12 +1,21 @@
 """The rules of a run: how much it trains, with which settings, and how it is evaluated."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from gmc_bench.core.errors import ConfigError
 
 MAX_ENV_STEPS = 10**11
 """Of one training: years at the highest rates measured."""
+
+
+def _require_finite(config: Any, prefix: str = "") -> None:
+    """Raise for a number that no record can hold, nor any other comparison catch."""
+    for item in fields(config):
+        value = getattr(config, item.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"'{prefix}{item.name}' must be a finite number, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,7 @@ class PPOConfig:
                 raise ConfigError(f"'ppo.{name}' must not be negative, got {getattr(self, name)}")
         if self.target_kl is not None and self.target_kl <= 0:
             raise ConfigError(f"'ppo.target_kl' must be positive or none, got {self.target_kl}")
+        _require_finite(self, "ppo.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +163,7 @@ class Protocol:
                 f"an iteration needs at least 2 transitions, got 'num_envs' {self.num_envs} x "
                 f"'rollout_length' {self.rollout_length}; raise one of them"
             )
+        _require_finite(self)
 
     def action_std_at(self, iteration: int) -> float:
         """Return the standard deviation of actions in an iteration, from 0."""

@@ -45,6 +45,18 @@ def test_largest_remainders_of_the_published_spread_are_rounded_up(limbs, train,
     assert quotas["train"] == {(size, False): number for size, number in numbers.items()}
 
 
+def test_equal_recipes_have_one_digest():
+    whole, real = (
+        Recipe(
+            seed=4, train=3, test=2, limbs=(6, 10), spread="mean", mean_limbs=number(8),
+            form=Form(size=(number(1), number(2))), loops=(1, 1), loop_share=number(1),
+        )
+        for number in (int, float)
+    )  # fmt: skip
+    assert whole == real
+    assert whole.digest == real.digest
+
+
 def test_even_spread_differs_by_one_at_most():
     quotas = Recipe(seed=0, train=10, test=7, limbs=(4, 6)).quotas
     assert quotas["train"] == {(4, False): 3, (5, False): 4, (6, False): 3}
@@ -158,7 +170,11 @@ def test_other_rules_for_scaled_limbs_leave_the_hashes_of_other_recipes(
         ({"train": 0}, "each split needs at least one"),
         ({"test": 0}, "each split needs at least one"),
         ({"seed": -1}, "must not be negative"),
+        ({"spread": "meen"}, "spread of limbs must be one of even, mean, unimal, got 'meen'"),
+        ({"spread": ["mean"]}, "spread of limbs must be one of even, mean, unimal, got"),
         ({"spread": "mean"}, "mean number of limbs is None"),
+        ({"spread": "mean", "mean_limbs": "4.5"}, "'mean_limbs' of a recipe must be a finite num"),
+        ({"loop_share": float("nan")}, "'loop_share' of a recipe must be a finite number"),
         ({"mean_limbs": 4.5}, "with the spread 'mean'"),
         ({"spread": "mean", "mean_limbs": 4.0}, "mean of 4 limbs does not lie between 4 and 5"),
         ({"spread": "mean", "mean_limbs": 5.0}, "mean of 5 limbs does not lie between 4 and 5"),

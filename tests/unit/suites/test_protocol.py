@@ -93,6 +93,19 @@ def test_the_kl_threshold_is_positive_or_none():
             PPOConfig(target_kl=value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_are_finite(value):
+    for name in ("target_kl", "vf_coef", "warmup_start"):
+        with pytest.raises(
+            ConfigError, match=rf"'ppo\.{name}' must be a finite number, got {value}"
+        ):
+            PPOConfig(**{name: value})
+    with pytest.raises(ConfigError, match=r"'ppo\.lr' must be a finite number, got inf"):
+        PPOConfig(lr=float("inf"))
+    with pytest.raises(ConfigError, match="'sampling_alpha' must be a finite number, got"):
+        replace(SMALL, sampling_alpha=value)
+
+
 @pytest.mark.parametrize("change", [{"modes": ("stochastic",) * 2}, {"splits": ("test", "test")}])
 def test_nothing_is_scored_twice(change):
     (name,) = change
