@@ -58,17 +58,22 @@ class Journal:
             ) from error
 
     def _read(self, path: Path, header: str) -> None:
-        """Read the verdicts and cut off what a killed search left half written."""
+        """Read the verdicts and cut off what a killed search left half written.
+
+        Raises:
+            StorageError: the file is another one, and stays as it is.
+        """
         self._file.seek(0)
         content = self._file.read()
-        lines = content.split(b"\n")[:-1]
-        self._file.truncate(sum(len(line) + 1 for line in lines))
-        if not lines:
-            self._write(header)
-        elif lines[0].decode("utf-8", "replace") != header:
+        *lines, rest = content.split(b"\n")
+        begun = header.encode().startswith(rest.rstrip(b"\0"))  # zeros: the power failed
+        if lines[0] != header.encode() if lines else not begun:
             raise StorageError(
                 f"the file {path} is not the journal of this search; remove it to search anew"
             )
+        self._file.truncate(len(content) - len(rest))
+        if not lines:
+            self._write(header)
         for judged in map(read_line, lines[1:]):
             if judged is not None:
                 self.judged[judged.index] = judged

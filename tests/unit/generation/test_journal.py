@@ -68,6 +68,21 @@ def test_a_damaged_line_is_no_verdict_and_the_others_count(damage, tmp_path):
     assert _read(tmp_path / "j") == [ROWS[0], *ROWS[2:]]
 
 
+@pytest.mark.parametrize("content", [b"", b'{"reci', b"\x00" * 50])
+def test_a_search_that_was_killed_at_its_first_line_begins_anew(content, tmp_path):
+    whole = _written(tmp_path / "j").read_bytes()
+    (tmp_path / "k").write_bytes(content)
+    assert _written(tmp_path / "k").read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [b"my notes", b"my notes\non two lines", b"\n", b"\xff\xfe"])
+def test_other_files_are_refused_and_left_as_they_are(content, tmp_path):
+    (tmp_path / "j").write_bytes(content)
+    with pytest.raises(StorageError, match="not the journal of this search"):
+        Journal(tmp_path / "j", RECIPE)
+    assert (tmp_path / "j").read_bytes() == content
+
+
 def test_other_journals_are_refused_and_left_as_they_are(tmp_path):
     whole = _written(tmp_path / "j").read_bytes()
     with pytest.raises(StorageError, match="not the journal of this search") as refused:
