@@ -43,7 +43,7 @@ def test_commitments_are_hashes_whose_secret_is_in_no_released_file():
     for held in HELD_OUT.values():
         assert len(bytes.fromhex(held.commitment)) == 32
         assert RELEASED[held.base].evolution is not None
-        assert held.secret is None or held.secret.commitment == held.commitment
+        assert held.secret is None  # once one is told, compare its commitment here
     drawn = [draw_secret() for _ in range(2)]
     assert drawn[0].seed != drawn[1].seed
     assert drawn[0].salt != drawn[1].salt
@@ -89,6 +89,21 @@ def test_bodies_that_are_there_already_are_left_out(monkeypatch):
 def test_a_revealed_secret_needs_no_file(monkeypatch):
     monkeypatch.setitem(heldout.HELD_OUT, TINY.id, replace(TINY, secret=SECRET))
     assert len(reveal(TINY.id).bodies.split("test")) == 5
+
+
+def test_a_secret_of_a_release_must_be_the_one_that_was_committed_to(monkeypatch):
+    row = {"commitment": TINY.commitment, "base": TINY.base, "test": TINY.test, "secret": None}
+    assert heldout._held_out(TINY.id, row) == TINY
+    for salt, refused in ((SECRET.salt, False), ("0" * 32, True)):
+        told = {**row, "secret": {"seed": SECRET.seed, "salt": salt}}
+        held = heldout._held_out(TINY.id, told)
+        assert held.secret == replace(SECRET, salt=salt)
+        monkeypatch.setitem(heldout.HELD_OUT, TINY.id, held)
+        if refused:
+            with pytest.raises(ConfigError, match="this is not the secret of 'gmc-tiny-heldout"):
+                reveal(TINY.id)
+        else:
+            assert reveal(TINY.id).commitment == TINY.commitment
 
 
 def test_another_secret_or_none_is_refused(file, tmp_path):

@@ -93,6 +93,8 @@ SCORED = Path(__file__).parents[3] / "gmc_bench" / "experiments"
 MINI = "gmc-unimal-mini-v1"
 FOUND = ("gmc-unimal-v1", "gmc-large-v1", "gmc-loops-v1")
 """Sets whose bodies are candidates of recipes."""
+UNSCORED = "gmc-search-v1"
+"""Bodies that settings are searched on; no policy is scored on them."""
 EVOLVED = ("gmc-search-v1", "gmc-unimal-mini-v2", "gmc-unimal-v2")
 """Sets whose bodies have lineages."""
 DESCENDED = ("gmc-unimal-1k-v1",)
@@ -340,6 +342,7 @@ def test_a_set_of_descendants_without_a_split_or_with_a_reserved_name_is_refused
 def test_first_bodies_grow_as_released_and_simulate(name):
     pinned = RELEASED[name]
     listed = json.loads((SCORED / "scored_bodies.json").read_text(encoding="utf-8")).get(name)
+    assert (listed is None) == (name == UNSCORED)
     for seed in (pinned.train_seeds[0], pinned.test_seeds[0]):
         body, seed = pinned.grow(seed), np.atleast_1d(seed)[-1]
         assert listed is None or body.digest[:16] in listed
