@@ -114,6 +114,12 @@ def test_machine_settings_are_not_changes(resolve):
     assert config["unofficial_reasons"] == []
 
 
+def test_a_run_may_train_nothing(resolve):
+    config, err = resolve("--untrained")
+    assert config["untrained"] is True
+    assert ", 0 env steps" in err
+
+
 def test_a_dry_run_makes_nothing(resolve, tmp_path):
     resolve("--out", "run")
     assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ import yaml
 from gmc_bench.experiments.eta import ETA
 from gmc_bench.experiments.overview import describe_results, describe_runs
 from gmc_bench.experiments.sweep_folder import name_runs
+from gmc_bench.experiments.sweep_request import request_sweep
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.records.summary import summary_line
 from gmc_bench.suites.unimal import SUITE
@@ -32,10 +33,10 @@ def test_a_dry_run_shows_the_plan_and_all_settings(gmc, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_takes_the_processes_of_each_run(gmc):
-    argv = ("--methods", "recmorph", "--suites", "unimal", "--bodies", "tiny", "--tasks", "ft")
-    code, out, _ = gmc("sweep", *argv, "--processes", 2, "--dry-run")
-    assert (code, out.count("unimal-v1")) == (0, 1)
+def test_a_sweep_takes_the_processes_of_each_run(tiny_set):
+    grid = {"methods": ["recmorph"], "suites": ["unimal"], "tasks": ["ft"], "bodies": [tiny_set.id]}
+    runs = request_sweep({**grid, "processes": 2}, []).sweep.runs
+    assert {run.processes for run in runs.values()} == {2}
 
 
 def test_one_task_keeps_the_layout_of_one_run(gmc):

@@ -65,6 +65,21 @@ def test_runs_are_named_by_what_tells_them_apart():
     assert max(map(len, long)) <= MAX_NAME + 2
 
 
+def test_what_is_no_list_holds_for_every_run():
+    shared = {
+        "protocol": "smoke", "preset": "paper", "bodies": BODIES, "untrained": True,
+        "precision": "tf32", "device": "cuda:1", "threads": 3, "processes": 2,
+        "checkpoint_interval": 7.0, "track": "tensorboard",
+    }  # fmt: skip
+    grid = {"methods": "recmorph", "suites": "unimal", "tasks": "ft", "seeds": [1, 2]}
+    usual = Grid(**grid), ExperimentSpec(method="recmorph", suite="unimal")
+    assert all(getattr(item, name) != shared[name] for item in usual for name in shared)
+    specs = Grid(**grid, **shared).specs()
+    assert len(specs) == 2
+    for spec in specs.values():
+        assert {name: getattr(spec, name) for name in shared} == shared
+
+
 def test_what_is_named_twice_is_run_once():
     twice = {"methods": ["recmorph"] * 2, "suites": ["unimal"] * 2, "tasks": ["ft"] * 2}
     assert names(**twice, seeds=[1, "1", 1.0]) == ["ft"]

@@ -22,6 +22,7 @@ from gmc_bench.records.store import write_record
 from gmc_bench.records.weights import KeptWeights
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
+from gmc_bench.training.trainer import make_trainer
 
 RUN = {"suite": "unimal", "task": "ft", "protocol": "smoke", "bodies": "tiny", "threads": 1}
 
@@ -75,6 +76,15 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
     found = read_board(board)
     assert len(found.records) == len(runs)
     assert find_weights(found.records[-1], found, []).read()
+
+
+@pytest.mark.parametrize("method", ["recmorph", "mlp"])
+def test_the_untrained_policy_is_the_one_that_training_starts_from(method):
+    experiment = Experiment(method=method, **RUN)
+    session = experiment.session
+    bodies = session.bodies.split("train")
+    trainer = make_trainer(session.config, session.method, session.task, bodies, session.spec)
+    assert trainer.policy.to_bytes() == untrained_policy(session).to_bytes()
 
 
 def test_zero_action_does_nothing_and_is_run_without_being_asked_not_to_train():
