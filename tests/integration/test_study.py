@@ -11,7 +11,7 @@ import pytest
 from gmc_bench import studies
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.driver import Driver
-from gmc_bench.records.store import read_record, read_sealed, record_digest
+from gmc_bench.records.store import read_record, read_sealed, record_digest, sealed
 from gmc_bench.studies.catalogue import STUDIES
 from gmc_bench.studies.study_run import StudyRun
 
@@ -201,14 +201,18 @@ def test_representation_probes_before_and_after(here, tmp_path):
     assert 0.0 <= after <= 100.0
     assert rows["Robot-ID acc. (%)"]["Published: pre"] == "84.28 ± 1.26"
     assert (tmp_path / "s" / "measured" / "trained_ft_seed1.png").exists()
+    content, _ = read_sealed(tmp_path / "s" / "measured" / "trained_ft_seed1.json")
+    # Of the train bodies, a chain of three limbs and a star of four: the steps 200 to 499.
+    assert content["measured"]["num_rows"] == 300 * (3 + 4)
 
 
 def test_a_method_without_limb_representations_is_refused_in_one_sentence(here, tmp_path):
     found = here(
         "study", "representation", "--method", "mlp", *TINY, "--out", tmp_path / "s", code=2
     )
-    assert "mlp" in found.err.splitlines()[-1]
-    assert "representation" in found.err.splitlines()[-1]
+    reason = "the method 'mlp' shows no representations of limbs"
+    assert reason in found.err.splitlines()[-1]
+    assert not (tmp_path / "s").exists()
 
 
 def test_gait_compares_two_methods_on_one_body(here, tmp_path):
@@ -255,6 +259,20 @@ def test_a_killed_study_continues_and_measures_only_what_is_left(
     here("study", "--resume", folder)
     assert (folder / "measured" / "canonical_ft_seed1.json").stat().st_mtime_ns == before
     assert json.loads((folder / "study.json").read_bytes())["status"] == "complete"
+
+
+@pytest.mark.parametrize("other", ["record_digest", "versions"])
+def test_what_another_run_or_other_software_measured_does_not_count(
+    siblings, here, tmp_path, other
+):
+    folder = shutil.copytree(siblings, tmp_path / "s")
+    path = folder / "measured" / "canonical_ft_seed1.json"
+    content, _ = read_sealed(path)
+    changed = {"record_digest": "0" * 64, "versions": {**content["versions"], "mujoco": "0.0.1"}}
+    path.write_bytes(sealed({**content, other: changed[other], "measured": {}}))
+    here("study", "--resume", folder)
+    again, _ = read_sealed(path)
+    assert (again["measured"], again[other]) == (content["measured"], content[other])
 
 
 @pytest.mark.parametrize(

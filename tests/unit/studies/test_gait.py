@@ -220,6 +220,26 @@ def test_a_row_of_the_table_has_the_mean_duty_factor_of_the_feet():
     assert fallen == {**dict.fromkeys(found), "episode_return": 0.0}
 
 
+def test_the_numbers_of_a_gait_are_those_of_their_names():
+    rng = np.random.default_rng(0)
+    time = (np.arange(550) + 1) * 0.02
+    swing = 0.4 * np.cos(2 * np.pi * 1.7 * time)
+    angles = np.column_stack([swing, rng.normal(0.0, 0.3, 550), rng.normal(0.0, 0.2, 550)])
+    contact = np.column_stack([0 * time, swing < 0.2, swing < 0.3]).astype(np.bool_)
+    gait = replace(walk(angles, contact), episode_return=7.0)
+    metrics = gait_metrics(gait)
+    expected = {
+        "episode_return": 7.0,
+        "speed": metrics.mean_speed,
+        "stride_frequency": metrics.stride_frequency,
+        "regularity": metrics.regularity,
+        "duty_factor": metrics.duty_factors[1:].mean(),
+        "phase_coherence": metrics.mean_phase_coherence,
+    }
+    assert len(set(np.round(list(expected.values()), 2))) == len(expected)
+    assert _numbers(gait) == pytest.approx(expected)
+
+
 def test_a_part_is_cut_by_time():
     gait = walk(np.arange(10.0)[:, None])
     assert gait.part(0.04, 0.1).angles[:, 0].tolist() == [2.0, 3.0, 4.0]

@@ -11,6 +11,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies import generalisation
 from gmc_bench.studies.generalisation import (
     Series,
+    _verdict,
     crossing,
     crossing_table,
     draw_growth,
@@ -147,6 +148,10 @@ def test_tables_say_what_lines_and_scores_are(monkeypatch: pytest.MonkeyPatch) -
     assert growth_table(request.study, [gone, *outcomes]).rows[0][2:] == (
         "5 of 6", *["incomplete"] * 5
     )  # fmt: skip
+
+
+def test_a_line_fits_where_a_bend_is_not_significant() -> None:
+    assert [_verdict(p_bent) for p_bent in (0.04, 0.06, 0.94)] == ["no", "yes", "yes"]
 
 
 def test_every_method_meets_the_same_bodies_and_every_seed_others() -> None:

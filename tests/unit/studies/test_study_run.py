@@ -28,8 +28,17 @@ def test_versions_are_those_that_runs_were_made_and_measured_with():
     assert versions_of([measured])["mujoco"] == f"1.2.3, {collect_versions()['mujoco']}"
 
 
-@pytest.mark.parametrize(("change", "again"), [({}, False), ({"seconds": 8.0}, True)])
-def test_frictions_of_a_record_are_taken_if_they_were_measured_as_today(change, again, monkeypatch):
+@pytest.mark.parametrize(
+    ("change", "options", "again"),
+    [
+        ({}, FrictionOptions(), False),
+        ({"seconds": 8.0}, FrictionOptions(), True),
+        ({}, FrictionOptions(heading="free"), True),
+    ],
+)
+def test_frictions_of_a_record_are_taken_if_they_were_measured_as_asked_today(
+    change, options, again, monkeypatch
+):
     record = make_record(
         suite="quadruped-friction-v3",
         protocol="smoke",
@@ -40,7 +49,7 @@ def test_frictions_of_a_record_are_taken_if_they_were_measured_as_today(change, 
     monkeypatch.setattr(measurements, "study_numbers", lambda _, results: results)
     session = SimpleNamespace(config=None)
     run = SimpleNamespace(record=record, session=session, policy=None, listener=None)
-    found = measurements.Friction().measure(run, SimpleNamespace(friction=FrictionOptions()))
+    found = measurements.Friction().measure(run, SimpleNamespace(friction=options))
     assert (found == "measured again") == again
     assert again or found == [item.model_dump() for item in record.friction]
 

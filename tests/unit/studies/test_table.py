@@ -8,13 +8,21 @@ import pytest
 
 from gmc_bench.core.table import Table
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.catalogue import ATTRIBUTES, COMPONENTS, REPRESENTATION, SIBLINGS, STUDIES
+from gmc_bench.studies.catalogue import (
+    ATTRIBUTES,
+    COMPONENTS,
+    GAIT,
+    REPRESENTATION,
+    SIBLINGS,
+    STUDIES,
+)
 from gmc_bench.studies.measurements import MEASUREMENTS
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
 from gmc_bench.studies.request import Request
 from gmc_bench.studies.table import (
     INCOMPLETE,
     PUBLISHED,
+    gait_table,
     probe_table,
     sibling_table,
     training_table,
@@ -137,6 +145,26 @@ def test_the_probe_table_has_the_papers_rows_in_its_units():
     assert column(table, "Difference") == ["-25.00", "-25.00", "-0.250", "-0.250", "-0.2"]
     assert column(table, f"{PUBLISHED}: post")[0] == "61.46 ± 3.19"
     assert column(table, f"{PUBLISHED}: difference")[2] == "+0.425 ± 0.028"
+
+
+def test_a_row_of_the_gait_table_has_every_number_under_its_heading():
+    measured = {
+        "body": "a", "episode_return": 1234.5, "speed": 1.5, "stride_frequency": 2.25,
+        "regularity": 0.75, "duty_factor": 0.6, "phase_coherence": 0.5,
+    }  # fmt: skip
+    arm = GAIT.arms[0]
+    runs = [
+        finished(arm, 1.0, measured=measured),
+        finished(arm, 1.0, seed=2, measured={**measured, "regularity": None}),
+        Outcome(arm, FT, 3, None),
+    ]
+    table = gait_table(GAIT, runs)
+    assert dict(zip(table.headings, table.rows[0], strict=True)) == {
+        "Task": "ft", "Seed": "1", "Body": "a", "Method": "demo", "Return": "1,234.50",
+        "Speed (m/s)": "1.50", "Stride frequency (Hz)": "2.25", "Regularity": "0.75",
+        "Mean duty factor": "0.60", "Phase coherence": "0.50",
+    }  # fmt: skip
+    assert column(table, "Regularity") == ["0.75", "-"]
 
 
 def test_files_hold_every_cell():
