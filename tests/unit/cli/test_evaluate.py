@@ -76,6 +76,23 @@ def test_bodies_count_as_seen_by_what_the_run_was_trained_on(run, gmc, tiny_set)
     assert [(r["body"], r["seen_in_train"]) for r in found["returns"]] == [("biped", False)]
 
 
+def test_people_read_a_row_per_body_with_means_over_its_episodes(run, gmc):
+    found = document(gmc, "--episodes", "2", "--split", "test")
+    code, out, err = gmc("evaluate", "run", "--episodes", "2", "--split", "test")
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["body", "split", "mode", "return", "length"]
+    marks = {"chain-3": ["(seen", "in", "training)"], "biped": []}
+    for item in found["returns"]:
+        episodes = item["episodes"]
+        assert len(episodes) == 2
+        mean_return = sum(episode["episode_return"] for episode in episodes) / 2
+        mean_length = sum(episode["length"] for episode in episodes) / 2
+        cells = [f"{mean_return:,.1f}", f"{mean_length:,.0f}"]
+        row = [item["body"], *marks[item["body"]], item["split"], item["mode"], *cells]
+        assert rows.count(row) == 1
+
+
 def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
     own, found = document(gmc), document(gmc, "--sensor-dropout")
     for split in ("train", "test"):

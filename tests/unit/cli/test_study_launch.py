@@ -130,6 +130,20 @@ def test_a_study_goes_on_with_the_launcher_it_had_or_another(gmc, driven, tmp_pa
     assert len(driven) == 3
 
 
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (STUDY, "dfs_ft_seed1"),
+        (("sweep", "--methods", "recmorph", "--suites", "unimal", "--tasks", "ft", "--bodies",
+          "tiny", "--seeds", 1), "ft"),
+    ],
+)  # fmt: skip
+def test_a_launch_of_which_a_run_failed_ends_with_one(gmc, driven, monkeypatch, argv, name):
+    monkeypatch.setattr(Driver, "run", lambda driver: ({}, {name: "it broke"}))
+    assert gmc(*argv, "--jobs", 1, "--out", "s")[0] == 1
+    assert name in Sweep.open("s").runs
+
+
 @pytest.mark.parametrize("works", [True, False])
 def test_a_launcher_is_made_once_and_before_there_is_a_folder(gmc, driven, monkeypatch, works):
     made = []

@@ -198,11 +198,14 @@ def test_a_worker_whose_run_another_holds_is_no_failure(tmp_path, monkeypatch, c
     def refuse(*_):
         raise error("another process holds it")
 
+    nice = []
+    monkeypatch.setattr(os, "nice", nice.append)
     monkeypatch.setattr(worker, "run_cell", refuse)
     monkeypatch.setattr(worker, "Stop", lambda watched: None)
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        code = worker.main([str(tmp_path), "a", "0"])
+        code = worker.main([str(tmp_path), "a", "7"])
+    assert nice == [7]
     assert capsys.readouterr().err == "another process holds it\n"
     ended = ended_with("a", code)
     assert (ended.why, ended.lost) == ("ended because another process holds the run", True)
@@ -276,6 +279,10 @@ def test_the_speed_of_a_run_leaves_out_its_first_iteration(tmp_path, monkeypatch
     assert reporter.state.env_steps_per_s is None
     told(trained(300), 14.0)
     assert (reporter.state.env_steps, reporter.state.env_steps_per_s) == (300, 50.0)
+    assert read_state(tmp_path, "a").env_steps == 300
+    told(trained(400), 14.5)  # too soon to write again
+    assert reporter.state.env_steps == 400
+    assert read_state(tmp_path, "a").env_steps == 300
     told(TrainingFinished(tmp_path, None), 20.0)
     record = make_record()
     told(RecordWritten(tmp_path, record), 23.0)

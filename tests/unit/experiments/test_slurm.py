@@ -36,9 +36,11 @@ class Executor:
     count = 0
     asked: ClassVar[dict] = {}
     """What the last array was asked for."""
+    jobs: ClassVar[list] = []
+    """What the last array was to do."""
 
     def __init__(self, folder, **options):
-        Executor.asked = options
+        Executor.asked, Executor.jobs = options, []
 
     def update_parameters(self, **options):
         Executor.asked = Executor.asked | options
@@ -48,6 +50,7 @@ class Executor:
 
     def submit(self, job):
         Executor.count += 1
+        Executor.jobs.append(job)
         return Job(None, f"new-{Executor.count}")
 
 
@@ -126,6 +129,9 @@ def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_pat
         "slurm_max_num_timeout": 10_000,
     }  # fmt: skip
     assert {name: Executor.asked[name] for name in wanted} == wanted
+    assert [job._arguments for job in Executor.jobs] == [
+        (str(tmp_path), "a", 1, 77), (str(tmp_path), "b", 2, 77),
+    ]  # fmt: skip
     launcher.submit([Cell("c", 1)])
     assert Executor.asked["gpus_per_node"] is None
 

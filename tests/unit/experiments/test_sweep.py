@@ -94,7 +94,8 @@ def test_going_on_at_another_commit_is_told_once(ran, monkeypatch, now):
 def test_a_device_that_no_machine_has_is_refused_wherever_it_shall_run(device):
     with pytest.raises(ConfigError, match=f"the device '{device}' (is not supported|cannot be)"):
         Sweep({"one": SPEC.replace(device=device)}, elsewhere=True)
-    assert Sweep({"one": SPEC.replace(device="cuda:1")}, elsewhere=True).runs["one"].device
+    sweep = Sweep({"one": SPEC.replace(device="cuda:1")}, elsewhere=True)
+    assert sweep.runs["one"].device == "cuda:1"
 
 
 def test_a_run_without_a_seed_has_the_protocols_first_whatever_stands_beside_it():
