@@ -196,7 +196,7 @@ CASES = [
     ("--json list methods", "'--json' stands too early; put it behind 'gmc-bench list'"),
     ("list methods --jsno", "unknown option '--jsno'; did you mean '--json'?"),
     ("morphologies describe tony", "unknown morphology set 'tony'; did you mean 'tiny'?"),
-    ("morphologies describe unimals_100", "unimals_100"),
+    ("morphologies describe unimals_100", "the set 'unimals_100' is not imported; run"),
     ("morphologies describe tiny --limit 5", "--limit needs --behaviour, or several sets"),
     ("morphologies describe quadrupeds", "the set 'quadrupeds-v1' holds quadrupeds"),
     ("render --stills quadrupeds", "the set 'quadrupeds-v1' holds quadrupeds"),

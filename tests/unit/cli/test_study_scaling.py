@@ -69,7 +69,7 @@ def test_bodies_go_up_in_steps_of_three():
         (["--max-seconds", "0"], "a positive number of seconds"),
         (["--method", "recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
         (["--env-steps", "5"], "unknown option '--env-steps'"),
-        (["--protocol", "short"], "short"),
+        (["--protocol", "short"], "has no protocol 'short'"),
     ],
 )
 def test_bad_options_are_refused_in_one_sentence(gmc, argv, message):

@@ -1,11 +1,13 @@
 """The documentation says what the code does."""
 
+import argparse
 import posixpath
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,6 +125,26 @@ def _commands(page: Path) -> list[str]:
 
 
 COMMANDS = [(page, command) for page in PAGES for command in _commands(page)]
+
+
+def _examples(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the commands under the help of a parser, and of its verbs and their actions."""
+    for line in (parser.epilog or "").splitlines():
+        if line.startswith("  gmc-bench "):
+            yield line.strip().partition(" > ")[0]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _examples(inner)
+
+
+COMMANDS += [(Path("help"), command) for command in dict.fromkeys(_examples(make_parser()))]
+
+
+def test_help_shows_commands_of_actions_too() -> None:
+    shown = {command for page, command in COMMANDS if page.name == "help"}
+    verbs = ("gmc-bench watch ", "gmc-bench leaderboard sign ", "gmc-bench morphologies evolve ")
+    assert all(any(command.startswith(verb) for command in shown) for verb in verbs)
 
 
 def test_the_readme_shows_commands() -> None:

@@ -24,7 +24,7 @@ from gmc_bench.experiments import events, search_sets, tuning
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.trial_settings import SPREAD, draw
-from gmc_bench.experiments.trials import DIVERGED, Trial, read_return
+from gmc_bench.experiments.trials import DIVERGED, Trial, TuningResult, read_return
 from gmc_bench.experiments.tuning import Tuning, TuningSpec
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
@@ -126,6 +126,29 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
     assert record.tuning.settings == again.best.settings
     assert record.tuning.morphologies_digest == tiny_set.digest
     assert [trial.settings for trial in record.tuning.trials] == [first.settings, second.settings]
+
+
+def test_the_table_of_trials_has_a_row_for_each_and_a_star_at_the_best(tiny_set):
+    bodies = {"id": "tiny", "digest": tiny_set.digest, "train": 2}
+    content = {"method": "recmorph", "seeds": [5, 6], "bodies": bodies, "env_steps": 384_000}
+    trials = (
+        Trial(0, {"ppo.lr": 3e-4}, {5: 12.0, 6: 10.0}, 61.4),
+        Trial(1, {"ppo.lr": 0.00123456, "ppo.target_kl": 0.11}, {5: 1020.0, 6: 1000.0}, 1234.0),
+        Trial(2, {"ppo.lr": 3e-4, "ppo.target_kl": 0.05}, {5: None, 6: 9000.0}, 0.4),
+    )
+    Path("t").mkdir()
+    Path("t/tuning.yaml").touch()
+    text = describe_tuning(TuningResult(KEY, trials, content), Tuning(SPEC, out="t"))
+    lines = [line.split() for line in text.splitlines()]
+    head = ["trial", "ppo.lr", "ppo.target_kl", "seed", "5", "seed", "6", "mean", "core", "s"]
+    start = lines.index(head)
+    assert lines[start + 2 : start + 6] == [
+        ["1", "0.0003", "none", "12.0", "10.0", "11.0", "61"],
+        ["2", "*", "0.00123", "0.11", "1,020.0", "1,000.0", "1,010.0", "1,234"],
+        ["3", "0.0003", "0.05", "-", "9,000.0", "-", "0"],
+        [],
+    ]
+    assert f"recmorph on {KEY}, 2 bodies of tiny ({tiny_set.digest[:12]}), 384,000 env" in text
 
 
 def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch):

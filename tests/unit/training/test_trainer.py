@@ -14,6 +14,8 @@ from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.conformance.tokens import random_tokens
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.experiments import execution
+from gmc_bench.experiments.events import CheckpointWritten
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.sim.batch import available_threads
@@ -184,6 +186,16 @@ def test_the_end_is_always_saved(make_trainer):
     assert outcome(finished) == outcome(trainer)
     finished.train()
     assert finished.env_steps == finished.env_steps_planned == 320
+
+
+def test_the_interval_of_checkpoints_begins_with_each(make_trainer, monkeypatch):
+    trainer = make_trainer(interval=10.0, env_steps=7 * 64)
+    clock = SimpleNamespace(perf_counter=lambda: 4.0 * trainer.iteration)
+    monkeypatch.setattr(execution, "time", clock)
+    told = []
+    execution.train(trainer.trainer, trainer.folder, trainer.config, told.append)
+    kept = [event.env_steps // 64 for event in told if isinstance(event, CheckpointWritten)]
+    assert kept == [3, 6, 7]  # after 12 and 24 s, and at the end
 
 
 @pytest.mark.parametrize("change", [{"seed": 7}, {"gamma": 0.5}, {"env_steps": 640}])
