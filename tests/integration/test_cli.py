@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gmc_bench.records.store import read_record
@@ -81,31 +80,10 @@ def test_the_table_of_records_holds_the_run(here, finished_run, tmp_path):
     assert str(page) in here("leaderboard", "check", *folders, code=1).out
 
 
-def test_lists_are_json(gmc):
-    rows = json.loads(gmc("list", "methods", "--json").stdout)
-    assert "recmorph" in [row["id"] for row in rows]
-
-
-def test_bodies_are_described_as_json(gmc):
-    described = json.loads(gmc("morphologies", "describe", "tiny", "--json").stdout)
-    assert described["id"] == "tiny"
-
-
-@pytest.mark.parametrize(
-    ("argv", "reason"),
-    [
-        (("nonsense",), "unknown verb 'nonsense'"),
-        (("run", "--method", "recmorf", "--suite", "unimal"), "did you mean 'recmorph'?"),
-        (("run", "--resume", "absent"), "absent is not a run folder"),
-        (("evaluate", "absent"), "absent is not a run folder"),
-        (("list", "robots"), "unknown kind 'robots'"),
-    ],
-)
-def test_bad_input_ends_the_process_with_two(gmc, argv, reason):
-    done = gmc(*argv, code=2)
+def test_bad_input_ends_the_process_with_two(gmc):
+    done = gmc("run", "--resume", "absent", code=2)
     assert done.stdout == ""
-    assert done.stderr.startswith("gmc-bench: ")
-    assert reason in done.stderr
+    assert done.stderr.startswith("gmc-bench: absent is not a run folder")
     assert done.stderr.count("\n") == 1
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.training.checkpoint import list_checkpoints, read_checkpoint
 from gmc_bench.training.trainer import Trainer
 from tests.support.sealed import without_seal
@@ -113,16 +112,6 @@ def test_a_finished_run_shows_its_result_again(here, finished_run):
     shown = finished_run.out.partition("replay  ")[0]  # which stays as it was
     assert here("run", "--resume", finished_run.path).out == shown
     assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
-def test_a_folder_in_use_is_refused(here, finished_run):
-    with RunFolder(finished_run.path):
-        captured = here("run", "--resume", finished_run.path, code=2)
-    assert captured.out == ""
-    assert captured.err == (
-        f"gmc-bench: the run folder {finished_run.path} is in use by another process; wait for it "
-        f"or stop it\n"
-    )
 
 
 @pytest.fixture

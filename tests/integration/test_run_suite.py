@@ -13,7 +13,6 @@ import pytest
 
 from gmc_bench.core.errors import StorageError, TrainingDivergedError
 from gmc_bench.experiments import execution
-from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.training.trainer import Trainer
 
@@ -242,14 +241,13 @@ def test_a_finished_plan_shows_its_table_again(here, suite):
     assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
-@pytest.mark.parametrize("folder", [".", "ft"])
-def test_folders_in_use_are_refused(here, suite, folder):
-    used = suite.path / folder
-    with (SweepFolder if folder == "." else RunFolder)(used):
-        captured = here("run", "--resume", used, code=2)
+def test_a_folder_in_use_is_refused(here, suite):
+    with SweepFolder(suite.path):
+        captured = here("run", "--resume", suite.path, code=2)
     assert captured.out == ""
     assert captured.err == (
-        f"gmc-bench: the run folder {used} is in use by another process; wait for it or stop it\n"
+        f"gmc-bench: the run folder {suite.path} is in use by another process; wait for it or "
+        "stop it\n"
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -123,9 +124,14 @@ def test_bodies_that_do_not_fit_are_refused_in_a_sentence(run, gmc, tiny_set):
     assert err.count("\n") == 1
 
 
-def test_methods_with_a_policy_per_body_are_refused(gmc):
+def test_methods_with_a_policy_per_body_are_scored_on_the_bodies_they_were_trained_on(gmc):
     code, _, err = gmc(*RUN, "--method", "mlp", "--model.hidden", "8")
     assert code == 0, err
+    record = json.loads(Path("run", "record.json").read_text())
+    assert record["status"] == "complete"
+    found = document(gmc, "--split", "train", "--episodes", "1")
+    for returns in (record["returns"], found["returns"]):
+        assert {item["split"] for item in returns} == {"train"}
     code, _, err = gmc("evaluate", "run", "--morphologies", "tiny+gear-v1")
     assert code == 2
     assert "'mlp' has one policy for each training body" in err

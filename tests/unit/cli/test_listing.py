@@ -1,8 +1,6 @@
 """What there is to run, for people and for programs."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -96,16 +94,6 @@ def test_the_json_list_of_methods_has_everything(gmc):
     assert row["preset_capabilities"]["lite"]["per_body"]
 
 
-def test_listing_methods_does_not_import_torch():
-    code = (
-        "import sys; from gmc_bench.cli.main import main; "
-        "assert main(['list', 'methods']) == 0; assert 'torch' not in sys.modules"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (0, "")
-    assert "recmorph" in found.stdout
-
-
 @pytest.mark.parametrize(
     ("what", "short", "full"),
     [
@@ -147,7 +135,7 @@ def test_bodies_are_described(gmc):
     assert "tiny" in out
 
 
-def test_help_of_every_verb_has_runnable_examples(gmc, capfd):
+def test_help_of_every_verb_has_two_examples(gmc, capfd):
     from gmc_bench.cli.main import VERBS
 
     for verb in VERBS:
