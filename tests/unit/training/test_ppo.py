@@ -383,15 +383,29 @@ def test_the_gradient_is_that_of_the_whole_loss(rollout):
         torch.testing.assert_close(grad, parameter.grad)
 
 
+def calls_beside_the_actor(trainer, monkeypatch):
+    """Return a list to which every call is added that runs in the critic's thread."""
+    calls, submit = [], trainer.algorithm._thread.submit
+
+    def counted(*call):
+        calls.append(call)
+        return submit(*call)
+
+    monkeypatch.setattr(trainer.algorithm._thread, "submit", counted)
+    return calls
+
+
 @pytest.mark.parametrize("method", ["toy", "forgetful"])
-def test_two_threads_give_the_bits_of_one(make_trainer, method):
+def test_two_threads_give_the_bits_of_one(make_trainer, monkeypatch, method):
     def trained(threads):
         trainer = make_trainer(f"run{threads}", method=method)
+        apart = calls_beside_the_actor(trainer, monkeypatch)
         for _ in range(3):
             trainer.collector.collect(trainer.buffer)
             torch.set_num_threads(threads)
             update(trainer)
             assert torch.get_num_threads() == threads
+        assert bool(apart) is (threads > 1)
         return trainer
 
     assert torch.equal(parameters(trained(1)), parameters(trained(2)))
@@ -402,8 +416,7 @@ def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, 
     runs = []
     for name in ("a", "b"):
         trainer = make_trainer(name, dropout=0.5, target_kl=None)
-        apart = []
-        monkeypatch.setattr(trainer.algorithm._thread, "submit", apart.append)
+        apart = calls_beside_the_actor(trainer, monkeypatch)
         with trainer.torch.in_use():
             trainer.collector.collect(trainer.buffer)
             torch.set_num_threads(2)
@@ -414,15 +427,18 @@ def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, 
     assert torch.equal(*runs)
 
 
-def test_an_error_in_the_critic_is_not_lost(make_trainer):
+def test_an_error_in_the_critic_is_not_lost(make_trainer, monkeypatch):
     trainer = make_trainer()
+    apart = calls_beside_the_actor(trainer, monkeypatch)
     trainer.collector.collect(trainer.buffer)
     torch.set_num_threads(2)
     update(trainer)
     trainer.model.critic.forward = lambda tokens: 1 / 0
     trainer.algorithm._preprocess_batch = lambda batch, buffer, indices: batch
+    apart.clear()
     with pytest.raises(PluginError, match="network failed with ZeroDivisionError"):
         update(trainer)
+    assert len(apart) == 1
 
 
 @pytest.mark.parametrize(
