@@ -7,7 +7,7 @@ import pytest
 from gmc_bench.bodies.mjcf import emit_mjcf
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.sim.batch import BatchSimulator, available_threads
+from gmc_bench.sim.batch import FEW_ROWS, BatchSimulator, available_threads
 from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.model import compile_models
 from gmc_bench.sim.terrain import box
@@ -363,13 +363,18 @@ def test_few_idle_models_are_kept(models, make_batch):
         assert len(batch._idle) <= 2
 
 
-def test_height_maps_leave_broken_rows_alone(make_batch):
-    batch, readings = make_batch()
-    batch.reset(ALL, 0.005, readings)
-    maps, heights = np.full((3, NUM_HEIGHTS), 7.0, np.float32), np.full(3, 7.0)
+@pytest.mark.parametrize(("num_envs", "threads"), [(3, 1), (FEW_ROWS + 1, 2)])
+def test_height_maps_leave_broken_rows_alone(make_batch, num_envs, threads):
+    if available_threads() < threads:
+        pytest.skip("needs two cores")
+    batch, readings = make_batch(num_envs, threads)
+    rows = np.arange(num_envs)
+    batch.reset(rows, 0.005, readings)
+    maps = np.full((num_envs, NUM_HEIGHTS), 7.0, np.float32)
+    heights = np.full(num_envs, 7.0)
     batch.diverged[1] = True
     batch.torso_position[1] = np.nan
-    batch.read_ground(ALL, maps, heights)
+    batch.read_ground(rows, maps, heights)
     assert (maps[1] == 7.0).all()
-    assert heights.tolist() == [1.0, 7.0, 1.0]
-    assert (maps[0] != 7.0).all()
+    assert heights.tolist() == np.where(rows == 1, 7.0, 1.0).tolist()
+    assert (maps[rows != 1] != 7.0).all()
