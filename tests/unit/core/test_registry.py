@@ -113,6 +113,13 @@ def test_a_broken_plugin_is_listed_with_its_reason_and_stops_nobody_else(distrib
     assert str(found["wrong"]) == "text:X is a str, but a number must be a int"
 
 
+def test_an_interrupt_while_a_plugin_is_imported_goes_through(distribution):
+    numbers = Registry("number", GROUP, int)
+    distribution("slow", "raise KeyboardInterrupt\n", {"slow": "slow:X"})
+    with pytest.raises(KeyboardInterrupt):
+        dict(numbers.items())
+
+
 def test_an_entry_point_has_the_name_of_its_plugin(distribution):
     source = "class Named(int):\n    id = 'eleven'\nELEVEN = Named(11)\n"
     distribution("paint", source, {"ten": "paint:ELEVEN", "eleven": "paint:ELEVEN"})
