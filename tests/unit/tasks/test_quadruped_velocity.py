@@ -16,7 +16,8 @@ from gmc_bench.tasks import velocity_rewards as rewards
 from gmc_bench.tasks.commands import VelocityCommand, velocity_command
 from gmc_bench.tasks.motion import SensorNoise
 from gmc_bench.tasks.quadruped_velocity import SIGMA, TASK, undisturbed
-from gmc_bench.tasks.spec import Draw, RewardTerm, Task
+from gmc_bench.tasks.spec import Draw, RewardTerm, Slope, Task, VisitGrid
+from gmc_bench.tasks.terminations import tumbled
 from gmc_bench.tasks.unimal_ft import TASK as UNIMAL_FT
 
 LOW = FRICTION_PAIRS["low"]
@@ -159,29 +160,47 @@ def test_measuring_changes_what_disturbs_and_nothing_else():
     assert replace(measured.scene, rough=TASK.scene.rough) == TASK.scene
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"scene": replace(TASK.scene, rough=RoughGround(share=0.1))},
-        {"scene": replace(TASK.scene, friction_rule="mean")},
-        {
-            "rewards": (
-                replace(TASK.rewards[0], function=rewards.tracked_velocity(0.3)),
-                *TASK.rewards[1:],
-            )
-        },
-        {
-            "events": (
-                replace(TASK.events[0], function=events.one_of_pairs((FrictionPair(0.5, 0.4),))),
-                *TASK.events[1:],
-            )
-        },
-        {"sensor_noise": SensorNoise()},
-        {"command": VelocityCommand(held=0.4)},
+OTHER_VALUES = {
+    "id": ["other-v1"],
+    "title": ["Other"],
+    "description": ["Other."],
+    "scene": [
+        replace(TASK.scene, rough=RoughGround(share=0.1)),
+        replace(TASK.scene, friction_rule="mean"),
     ],
-)
-def test_the_content_hash_sees_every_part(changes):
-    assert definition_digest(replace(TASK, **changes)) != definition_digest(TASK)
+    "rewards": [
+        (replace(TASK.rewards[0], function=rewards.tracked_velocity(0.3)), *TASK.rewards[1:])
+    ],
+    "terminations": [(replace(TASK.terminations[0], function=tumbled(60.0, 1.0)),)],
+    "ground_height": [0.1],
+    "horizon": [999],
+    "source": [""],
+    "metrics": [()],
+    "floor_clearance": [0.3],
+    "reset_noise": [0.0],
+    "slope": [Slope(rise=0.1, half_length=1.0, half_width=1.0)],
+    "grid": [VisitGrid(low=(0.0, 0.0), shape=(2, 2), cell_size=1.0)],
+    "parts": ["limbs"],
+    "observations": [(replace(TASK.observations[0], scale=0.5), *TASK.observations[1:])],
+    "sensor_noise": [SensorNoise()],
+    "command": [VelocityCommand(held=0.4)],
+    "events": [
+        (
+            replace(TASK.events[0], function=events.one_of_pairs((FrictionPair(0.5, 0.4),))),
+            *TASK.events[1:],
+        )
+    ],
+    "reward_rates": [False],
+    "only_positive": [False],
+    "failure_cost": [0.0],
+    "action_clip": [None],
+}
+
+
+@pytest.mark.parametrize("name", [part.name for part in fields(Task)])
+def test_the_content_hash_sees_every_part(name):
+    for value in OTHER_VALUES[name]:
+        assert definition_digest(replace(TASK, **{name: value})) != definition_digest(TASK)
 
 
 @pytest.mark.parametrize(("share", "height"), [(1.5, 0.1), (-0.1, 0.1), (0.5, 0.0)])
