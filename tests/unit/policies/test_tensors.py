@@ -52,14 +52,10 @@ def test_another_size_is_refused(make_trained):
         other.policy.set_tensors(tensors, "the file")
 
 
-@pytest.mark.parametrize("change", ["missing", "added"])
-def test_other_names_are_refused(trained, change):
+def test_another_name_is_refused(trained):
     tensors = trained.policy.tensors()
-    if change == "missing":
-        del tensors["normalizer.dynamic_mean"]
-    else:
-        tensors["model.extra"] = np.zeros(1)
-    with pytest.raises(CheckpointError):
+    tensors["model.extra"] = np.zeros(1)
+    with pytest.raises(CheckpointError, match="x holds the weights of another method or other set"):
         trained.policy.set_tensors(tensors, "x")
 
 
