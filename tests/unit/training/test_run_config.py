@@ -164,15 +164,15 @@ def test_a_setting_that_has_no_digest_is_refused(tmp_path, config, value):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        {"seed": -1},
-        {"seed": 2**32},
-        {"threads": 0},
-        {"processes": 0},
-        {"checkpoint_interval_s": -0.1},
+        ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
+        ({"seed": 2**32}, "'seed' must be between 0 and 4294967295, got 4294967296"),
+        ({"threads": 0}, "'threads' and .* must be at least 1 and .*, got 0, 1 and 0.5"),
+        ({"processes": 0}, "'processes' must be at least 1 and .*, got 3, 0 and 0.5"),
+        ({"checkpoint_interval_s": -0.1}, "'checkpoint_interval_s' not negative, got 3, 1 and -0"),
     ],
 )
-def test_values_out_of_range_are_refused(config, change):
-    with pytest.raises(ConfigError):
+def test_values_out_of_range_are_refused(config, change, why):
+    with pytest.raises(ConfigError, match=why):
         dataclasses.replace(config, **change)
