@@ -176,14 +176,14 @@ def test_a_method_keeps_the_best_of_its_trials(name):
 
 
 def test_all_methods_had_the_same_chance():
-    searches = [
-        (key, content)
-        for method in map(METHODS.get, IN_TREE)
-        for key, content in read_trials(method.id, method.tuning).items()
-    ]
-    for key, content in searches:
-        expected = next(other for name, other in searches if name == key)
-        assert chance(content) == chance(expected), (content["method"], key)
+    methods = [m for m in map(METHODS.get, IN_TREE) if not m.capabilities.per_body]  # can be tuned
+    searches = {method.id: read_trials(method.id, method.tuning) for method in methods}
+    first = searches["recmorph"]
+    assert first
+    for name, found in searches.items():
+        assert found.keys() == first.keys(), name
+        for key, content in found.items():
+            assert chance(content) == chance(first[key]), (name, key)
 
 
 def test_what_does_not_follow_from_the_trials_is_seen(tmp_path):
