@@ -277,7 +277,6 @@ def test_who_falls_starts_again_and_every_fall_counts(bodies):
     assert go1["restarts"]["falls"] > go1["num_envs"]  # several lives each
     assert go1["restarts"]["falls"] <= go1["restarts"]["episodes"]
     assert go1["single_life"]["fall_rate"] == 100.0
-    # After its only fall a robot has the error of standing.
     assert go1["single_life"]["velocity_rmse"] != go1["restarts"]["velocity_rmse"]
 
 
