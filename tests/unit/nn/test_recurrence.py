@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gmc_bench.nn import BidirectionalRNN, make_packing
+from gmc_bench.nn.packing import make_padded_packing
 from gmc_bench.nn.recurrence import BidirectionalGRU, BidirectionalLSTM
 from tests.support.equations import as_numpy, assert_slopes, gradients_of, sigmoid
 
@@ -124,15 +125,20 @@ def test_torch_rnn_with_the_same_state_dict_agrees(lengths):
 def test_both_directions_side_by_side_are_the_same_function(lengths):
     """As on a GPU, and where rows include padding."""
     rnn, packing, _ = make(lengths)
-    drive = torch.randn(packing.num_rows, 8, dtype=DOUBLE, requires_grad=True)
+    padded = make_padded_packing(torch.tensor(lengths), 6)
+    real = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
+    drive = torch.randn(len(lengths), 6, 8, dtype=DOUBLE, requires_grad=True)
     weights = torch.randn(packing.num_rows, 8, dtype=DOUBLE)
     parts = [drive, rnn.weight_hh_l0, rnn.weight_hh_l0_reverse]
-    results = []
-    for recur in (rnn._recur, rnn._recur_side_by_side):
-        states = recur(drive.clone(), packing)
-        results.append([states, *torch.autograd.grad((states * weights).sum(), parts)])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+    def found(recur, layout):
+        states = layout.unpack(recur(layout.pack(drive), layout))[real]
+        return [states, *torch.autograd.grad((states * weights).sum(), parts)]
+
+    expected = found(rnn._recur, packing)
+    for layout in (packing, padded):
+        for one, other in zip(found(rnn._recur_side_by_side, layout), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
 def test_the_gradient_of_a_sum_arrives_and_is_not_overwritten():
