@@ -7,7 +7,6 @@ import torch
 from gmc_baselines.bot import SPEC
 from gmc_baselines.bot.model import BodyTransformer, build
 from gmc_bench.conformance.tokens import random_parents
-from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens import TokenSpec
 from tests.support.equations import as_numpy, assert_slopes, bodies, gradients_of, tree_tokens
@@ -186,8 +185,3 @@ def test_initialisation():
     # Layers are copies, of which the linear maps are drawn anew.
     for name, same in (("self_attn.in_proj_weight", True), ("linear1.weight", False)):
         assert torch.equal(state[f"layers.0.{name}"], state[f"layers.1.{name}"]) is same
-
-
-def test_heads_must_divide_the_width():
-    with pytest.raises(ConfigError, match="num_heads"):
-        SPEC.make_config("paper", {"num_heads": 3})

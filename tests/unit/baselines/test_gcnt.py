@@ -8,7 +8,6 @@ from gmc_baselines.gcnt import SPEC
 from gmc_baselines.gcnt.model import GCNT, build
 from gmc_baselines.gcnt.wl import colour_histogram, refine_colours
 from gmc_bench.conformance.tokens import random_parents
-from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import LimbGraph, fixed_weights
 from gmc_bench.tokens import TokenSpec
@@ -333,8 +332,3 @@ def test_initialisation():
     assert 0.152 < largest[f"{encoder}.convolutions.0.spread.lin.weight"] <= 0.1531  # sqrt(6 / 256)
     assert 0.088 < largest[f"{encoder}.convolutions.0.update.weight"] <= 0.0884  # 1 / sqrt(128)
     assert largest["attention.distances"] == 0
-
-
-def test_heads_must_divide_the_width():
-    with pytest.raises(ConfigError, match="num_heads"):
-        SPEC.make_config("paper", {"num_heads": 3})

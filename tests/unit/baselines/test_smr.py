@@ -8,7 +8,6 @@ import torch
 
 from gmc_baselines.smr import SPEC
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import History, TokenBatch
 from gmc_bench.tokens import TokenSpec
@@ -199,11 +198,6 @@ def test_parameter_counts(preset):
     policy = ActorCritic(SPEC, SPEC.make_config(preset), TokenSpec(12))
     assert policy.num_parameters() == SPEC.parameters[preset]
     assert SPEC.parameters["paper"] == 3_312_515 + 2 * 99_840
-
-
-def test_heads_must_divide_the_width():
-    with pytest.raises(ConfigError, match="'num_heads' must divide 'width', got 4 and 130"):
-        SPEC.make_config("paper", {"width": 130, "num_heads": 4})
 
 
 def test_initialisation_of_the_embedding_behind_the_memory():

@@ -54,6 +54,12 @@ def test_shared_fields_are_positive_in_subclasses_too(first, name, value, why):
             cls(**{name: value})
 
 
+@pytest.mark.parametrize("cls", [AttentionConfig, Own, Strict])
+def test_heads_divide_the_width_in_subclasses_too(cls):
+    with pytest.raises(ConfigError, match="'num_heads' must divide 'width', got 3 and 128"):
+        cls(num_heads=3)
+
+
 def test_a_subclass_chooses_which_of_its_own_are_positive():
     with pytest.raises(ConfigError, match="'size' must be at least 1, got 0"):
         Strict(size=0)
