@@ -85,8 +85,6 @@ def test_a_body_trains_its_own_weights_only():
 
 @pytest.mark.parametrize("preset", sorted(SPEC.presets))
 def test_parameter_counts_are_per_body(preset):
-    policy = ActorCritic(SPEC, SPEC.make_config(preset), TokenSpec(12))
-    assert policy.num_parameters() == SPEC.parameters[preset]
     bank = ActorCritic(SPEC, SPEC.make_config(preset), TokenSpec(12), num_bodies=3)
     assert bank.num_parameters() == 3 * SPEC.parameters[preset]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from gmc_bench.core.errors import ConfigError, PluginError
-from gmc_bench.methods import METHODS, MethodSpec
+from gmc_bench.methods import MethodSpec
 
 
 class Kind(enum.Enum):
@@ -46,11 +46,6 @@ class Every:
 
 def test_fields_that_a_record_can_hold_are_taken():
     assert config_class(Every) is Every
-
-
-@pytest.mark.parametrize("name", METHODS.names())
-def test_every_method_has_such_settings(name):
-    METHODS.get(name).config_class()
 
 
 def settings(annotation, *default):
