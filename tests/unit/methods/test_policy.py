@@ -86,13 +86,6 @@ def test_num_parameters_counts_trainable_ones_of_both_networks():
     assert ActorCritic(method(), Config(), SPEC).num_parameters() == 2 + 1
 
 
-def test_actor_and_critic_share_nothing():
-    policy = ActorCritic(method(), Config(), SPEC)
-    assert not {id(p) for p in policy.actor.parameters()} & {
-        id(p) for p in policy.critic.parameters()
-    }
-
-
 class SharesGain(FirstFeature):
     """The critic trains the actor's parameter, or memory that the actor's parameter lies in."""
 
