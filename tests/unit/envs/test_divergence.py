@@ -137,7 +137,7 @@ def test_a_broken_simulation_can_neither_fall_nor_reach_the_time_limit_as_well(b
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_broken_row_shows_its_last_valid_height_map(bodies):
+def test_a_broken_row_shows_its_last_valid_height_map_until_its_reset(bodies):
     core = EnvironmentCore(RUGGED, bodies, 2, num_threads=1)
     core.reset(np.array([0, 1]), np.array([1, 1]))
     # On rough ground, far from where rows start; with a valid step there.
@@ -151,6 +151,9 @@ def test_a_broken_row_shows_its_last_valid_height_map(bodies):
     for _ in range(2):
         assert core.step(action).diverged.tolist() == [True, False]
         np.testing.assert_array_equal(core.height_map[0], valid)
+    core.reset(np.array([0]), np.array([1]))
+    assert np.isfinite(core.height_map[0]).all()
+    assert (core.height_map[0] != valid).any()
 
 
 def test_terms_are_told_the_standing_height_of_the_body_that_a_row_hosts(bodies):

@@ -154,21 +154,6 @@ def test_the_last_height_map_of_an_episode_is_that_before_the_reset(mapped, make
     np.testing.assert_array_equal(final, kept)
 
 
-def test_a_broken_simulation_keeps_its_last_height_map(mapped, bodies):
-    core = EnvironmentCore(mapped, bodies, 2, num_threads=1)
-    core.reset(np.arange(2), np.arange(2))
-    action = np.zeros((2, core.spec.max_limbs, 2), np.float32)
-    core.step(action)
-    last = core.height_map.copy()
-    core.simulator.data(0).qpos[:] = np.nan
-    result = core.step(action)
-    assert result.diverged.tolist() == [True, False]
-    np.testing.assert_array_equal(core.height_map[0], last[0])
-    core.reset(np.array([0]), np.array([0]))
-    assert np.isfinite(core.height_map).all()
-    assert not core.step(action).diverged.any()
-
-
 def test_a_layout_without_the_tasks_height_map_is_refused(mapped, bodies):
     with pytest.raises(ConfigError, match="use a TokenSpec with num_heights=1410"):
         EnvironmentCore(mapped, bodies, 1, token_spec=TokenSpec(5))
