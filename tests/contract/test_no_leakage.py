@@ -28,11 +28,18 @@ VARIED = [SMALLEST, *(pytest.param(name, marks=pytest.mark.slow) for name in LAR
 """Variants of hundreds of bodies take a while."""
 
 
+SETS = [pytest.param(name, marks=[pytest.mark.slow] * ("-1k-" in name)) for name in RELEASED]
+
+
+def load(name):
+    if name not in (*RELEASED, *imported_sets()):
+        pytest.skip(f"the set {name} is not imported")
+    return load_morphologies(name)
+
+
 @pytest.fixture(scope="module", params=[*VARIED, "unimals_100"])
 def base(request):
-    if request.param not in (*RELEASED, *imported_sets()):
-        pytest.skip(f"the set {request.param} is not imported")
-    return load_morphologies(request.param)
+    return load(request.param)
 
 
 def contents(bodies, split):
@@ -45,16 +52,10 @@ def shared(bodies):
     return {body.name for body in bodies.split("test") if body.digest in train}
 
 
-def test_train_and_test_share_nothing_but_the_known_repetitions(base):
-    assert shared(base) == SEEN[base.id] == base.seen_in_train
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * ("-1k-" in name)) for name in RELEASED],
-)
-def test_released_sets_share_nothing_between_their_splits(name):
-    assert shared(load_morphologies(name)) == set()
+@pytest.mark.parametrize("name", [*SETS, "unimals_100"])
+def test_train_and_test_share_nothing_but_the_known_repetitions(name):
+    bodies = load(name)
+    assert shared(bodies) == SEEN[name] == bodies.seen_in_train
 
 
 def test_variants_are_no_bodies_of_the_base_and_no_other_variants(base):
