@@ -1,4 +1,4 @@
-"""`gmc-bench leaderboard add|verify|check|schema`: refusals, in one sentence each."""
+"""`gmc-bench leaderboard add|verify|check|next|schema`: what they print, refusals included."""
 
 import hashlib
 import json
@@ -401,6 +401,28 @@ def test_an_old_record_of_a_set_that_is_here(refused, tmp_path):
     run.mkdir()
     shutil.copy(FIXTURES / "v1-smoke.json", run / RECORD_NAME)
     assert "no policy.safetensors with the weights" in refused("verify", run)
+
+
+def test_next_prints_a_run_with_its_reason_and_command(gmc, tmp_path):
+    for seed in (1, 2):
+        record = make_record(seed=seed, protocol_seeds=(1, 2, 3))
+        write_record(tmp_path / "runs" / str(seed) / RECORD_NAME, record)
+    code, out, _ = gmc("leaderboard", "next", "--records", "runs")
+    assert code == 0
+    assert out == (
+        "unimal-v1, unimal-ft-v1: protocol lite on demo-set-v1\n"
+        "  incomplete: 2 of 3 seeds are there\n"
+        "  gmc-bench run --method demo --suite unimal-v1 --task unimal-ft-v1 --protocol lite "
+        "--morphologies demo-set-v1 --seed 3\n"
+    )
+
+
+def test_next_says_so_where_no_run_is_left(gmc, tmp_path):
+    # A single row whose protocol leaves its seeds open lacks nothing.
+    write_record(tmp_path / "runs" / "one" / RECORD_NAME, make_record(protocol_seeds=()))
+    code, out, err = gmc("leaderboard", "next", "--records", "runs")
+    assert (code, out) == (0, "")
+    assert "No table of today's rules lacks a run that would decide anything." in err
 
 
 def test_the_published_schema_is_up_to_date(gmc):

@@ -9,7 +9,7 @@ from gmc_bench.leaderboard.next_run import next_runs
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.seeds import absent_seeds, further_seeds
-from tests.support.records import digest_of, make_returns
+from tests.support.records import digest_of, make_record, make_returns
 from tests.support.three_methods import ASKED, BODIES, FAR, NEAR, NEXT, analysis_of, run_of
 
 METHODS = ("far", "near", "next")
@@ -79,22 +79,31 @@ def test_seeds_that_a_protocol_leaves_open_are_not_asked_for() -> None:
     assert next_runs([analysis_of(alone)], METHODS) == []
 
 
-def _table(**methods: Sequence[float]) -> TableAnalysis:
+def _table(*, train_only: bool = False, **methods: Sequence[float]) -> TableAnalysis:
     """Return a table of methods by the score of each seed, which is that of every body.
 
     But for those called `uneven`, of which half the bodies score 3 more and half 3 less. All are
-    lowered by 100, so that methods are compared by their differences.
+    lowered by 100, so that methods are compared by their differences. With `train_only` the bodies
+    are train bodies, which the protocol ranks by.
     """
-    train = make_returns("train", {"a": [1.0], "b": [1.0]})
     records = []
     for method, scores in methods.items():
         off = 3.0 if method.startswith("uneven") else 0.0
         for seed, score in enumerate(scores, 1):
-            test = {
+            scores_of_bodies = {
                 body: [score - 100.0 + off * (-1) ** place] for place, body in enumerate(BODIES)
             }
-            returns = train + make_returns("test", test)
-            records.append(run_of(method, seed, 0.0, returns=returns))
+            if train_only:
+                sets = make_record().morphologies.model_copy(update={"num_train": len(BODIES)})
+                changes = {
+                    "config": {"protocol": {"evaluation": {"splits": ["train"]}}},
+                    "morphologies": sets,
+                    "returns": make_returns("train", scores_of_bodies),
+                }
+            else:
+                train = make_returns("train", {"a": [1.0], "b": [1.0]})
+                changes = {"returns": train + make_returns("test", scores_of_bodies)}
+            records.append(run_of(method, seed, 0.0, **changes))
     return analysis_of(records)
 
 
@@ -178,6 +187,36 @@ def test_the_seed_that_raises_the_expected_number_of_significant_pairs_most(
         f"3 of 3 pairs are not told apart; this seed is expected to add {gains[method]:.2f}, "
         f"most likely {method} and {other}"
     )
+
+
+def test_train_bodies_stand_for_no_others() -> None:
+    """As above two means of variance 1, one of them of 2/3 with another seed, and no more."""
+    critical = NormalDist().inv_cdf(1.0 - 0.05 / 2.5 / 2.0)
+
+    def power(variance: float) -> float:
+        return NormalDist(critical).cdf(3.0 / variance**0.5)
+
+    analysis = _table(train_only=True, high=(19.0, 21.0), uneven=(16.0, 18.0))
+    assert not analysis.bodies_are_sampled
+    (found,) = next_runs([analysis], ["high", "uneven"])
+    assert f" expected to add {power(5.0 / 3.0) - power(2.0):.2f}, most likely" in found.why
+
+
+def test_pairs_told_apart_on_these_bodies_only_are_open() -> None:
+    # Half the bodies rank one first and half the other: others could say either.
+    records = []
+    for method, low, high in (("one", 10.0, 16.0), ("two", 11.0, 11.0)):
+        for seed in (1, 2, 3):
+            scores = {body: [(low, high)[body in "fgh"] + 0.1 * seed] for body in BODIES}
+            returns = make_returns("train", {"a": [1.0], "b": [1.0]})
+            returns += make_returns("test", scores)
+            records.append(run_of(method, seed, 0.0, returns=returns, protocol_seeds=(1, 2, 3)))
+    analysis = analysis_of(records)
+    (pair,) = analysis.comparisons
+    assert (pair.significant_here, pair.significant) == (True, False)
+    (found,) = next_runs([analysis], ["one", "two"])
+    assert found.seed == 4
+    assert found.why.startswith("1 of 1 pairs are not told apart; ")
 
 
 def test_positive_scores_gain_by_their_logarithms() -> None:
@@ -299,14 +338,11 @@ def test_further_seeds_follow_in_order_and_none_follows_a_single_one() -> None:
 
 
 def test_who_looks_again_needs_a_smaller_p_value() -> None:
-    before = analysis_of([*NEAR, *NEXT]).comparisons[0]
-    after = analysis_of([*NEAR, *NEXT, run_of("next", 3, 19.0)]).comparisons[0]
-    assert before.p_runs is not None
-    assert after.p_runs is not None
-    plain = analysis_of(
-        [
-            item.model_copy(update={"protocol_seeds": ()})
-            for item in (*NEAR, *NEXT, run_of("next", 3, 19.0))
-        ]
-    ).comparisons[0]
-    assert after.p_runs == pytest.approx(2.5 * (plain.p_runs or 0.0))
+    runs = [*NEAR, *NEXT, run_of("next", 3, 20.0)]
+    (again,) = analysis_of(runs).comparisons
+    open_seeds = [item.model_copy(update={"protocol_seeds": ()}) for item in runs]
+    (once,) = analysis_of(open_seeds).comparisons
+    assert once.p_runs is not None
+    assert 0.05 / 2.5 < once.p_runs < 0.05
+    assert (once.significant_here, once.significant) == (True, True)
+    assert (again.significant_here, again.significant) == (False, False)
