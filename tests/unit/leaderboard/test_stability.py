@@ -24,6 +24,12 @@ def test_ranks_discordant_pairs_and_rank_correlation_by_hand() -> None:
     assert (equal.ranks, equal.tau, equal.num_discordant) == ((1, 1, 1, 1), None, 0)
 
 
+def test_a_table_whose_rows_are_all_tied_correlates_with_nothing() -> None:
+    tied, median = rank_stability({"Mean": [1.0, 1.0, 1.0], "Median": [1.0, 2.0, 3.0]})
+    assert (tied.ranks, tied.tau, tied.num_discordant) == ((1, 1, 1), None, 0)
+    assert (median.ranks, median.tau, median.num_discordant) == ((3, 2, 1), None, 0)
+
+
 def test_a_single_row_and_none_have_no_ranking() -> None:
     assert rank_stability({"Mean": [1.0], "Median": [2.0]}) == ()
     assert rank_stability({"Mean": []}) == ()

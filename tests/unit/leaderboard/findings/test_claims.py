@@ -212,6 +212,7 @@ def test_alike_means_within_a_tenth() -> None:
     near, far = (100.0, 100.5, 101.0), (150.0, 150.5, 151.0)
     assert claim.decide(_samples(a=near, b=near)).verdict == "seen here"
     assert claim.decide(_samples(a=near, b=far)).verdict == "not seen here"
+    assert claim.decide(_samples(a=far, b=near)).verdict == "not seen here"
     wild = claim.decide(_samples(a=(60.0, 100.0, 140.0), b=near))
     assert wild.verdict == "cannot be decided with these runs"
     # The interval of the gap is 10 +- 2.776 * 0.2 * sqrt(2 / 3) = 9.5 to 10.5: within a tenth of
@@ -226,6 +227,15 @@ def test_alike_means_within_a_tenth() -> None:
     for first, second in (("a", "b"), ("b", "a")):
         found = Equivalence(**TEXTS, first=first, second=second).decide(astride)
         assert found.verdict == "cannot be decided with these runs"
+
+
+def test_means_below_zero_are_alike_by_their_difference() -> None:
+    # 5 +- 2.776 * 0.2 * sqrt(2 / 3) = 4.5 to 5.5, within a tenth of 105.
+    below = _samples(a=(-100.2, -100.0, -99.8), b=(-105.2, -105.0, -104.8))
+    for first, second in (("a", "b"), ("b", "a")):
+        found = Equivalence(**TEXTS, first=first, second=second).decide(below)
+        assert found.verdict == "seen here"
+        assert found.here.endswith("(alike: within 10.5, a tenth of the larger)")
 
 
 def test_what_would_show_equivalence_follows_from_the_measured_difference() -> None:

@@ -314,8 +314,8 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
     # One policy is neither another seed nor another method.
     assert seeds(first, _varied(records[0], seed=2)) == seeds(first)
     assert seeds(first, _varied(records[0], method="swat")) == seeds(first)
-    # Fewer episodes or bodies than asked for are other scores.
-    for change in ({"episodes": 1}, {"bodies": 800}):
+    # Fewer episodes or bodies than asked for, an unseen limb and train bodies are other scores.
+    for change in ({"episodes": 1}, {"bodies": 800}, {"sensor_dropout": True}, {"split": "train"}):
         assert seeds(first.model_copy(update=change), second) == {}
     other = BodySetId(id="unimals_100", digest=digest_of("other"))
     assert seeds(first.model_copy(update={"trained_on": other})) == {}
