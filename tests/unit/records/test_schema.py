@@ -196,6 +196,14 @@ def test_parts_of_a_short_time_may_miss_it_by_a_hundredth_of_a_second() -> None:
                 make_record(wall_clock_s=clock, env_steps_per_s=20_000.0)
 
 
+def test_a_stated_throughput_may_miss_that_of_the_clock_by_a_twentieth() -> None:
+    for stated in (191.0, 209.0):
+        assert make_record(env_steps_per_s=stated).env_steps_per_s == stated
+    for stated in (188.0, 212.0):
+        with pytest.raises(ValidationError, match=r"not env_steps / wall_clock_s\.total"):
+            make_record(env_steps_per_s=stated)
+
+
 def test_no_episode_need_end_between_two_points_of_the_learning_curve() -> None:
     curve = [CURVE[0], {**CURVE[1], "episodes": CURVE[0]["episodes"]}]
     assert make_record(learning_curve=curve).learning_curve[1].episodes == 1
