@@ -12,7 +12,6 @@ from gmc_bench.conformance.morphologies import biped, chain
 from gmc_bench.core.errors import PluginError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
-from gmc_bench.leaderboard.site.board import challenge
 from gmc_bench.leaderboard.site.charts import Series, lines_chart
 from gmc_bench.leaderboard.site.drawing import CM, FOOT, draw
 from gmc_bench.leaderboard.site.overview import titles
@@ -45,16 +44,6 @@ def test_no_two_tables_have_one_title():
     assert len(set(found.values())) == len(changes)
     ((plain,)) = titles(_analyses(records)).values()
     assert plain == f"{records[0].task} on {records[0].morphologies.id}, {records[0].protocol}"
-
-
-def test_what_beats_the_first_follows_from_the_scores():
-    (analysis,) = _analyses(synthetic_records(3, 3, 8))
-    means = np.array([item.scores.mean(axis=0) for item in analysis.rows])
-    sentences = " ".join(challenge(analysis, 1))
-    assert f"mean to beat is {means[0].mean():,.1f}." in sentences
-    ahead = int((means[1:].max(axis=0) > means[0]).sum())
-    assert f"scores higher than the first one on {ahead} of {means.shape[1]} bodies" in sentences
-    assert f"would reach {means.max(axis=0).mean():,.1f}." in sentences
 
 
 def test_a_drawing_has_every_shape_where_it_is():

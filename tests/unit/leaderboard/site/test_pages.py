@@ -34,6 +34,7 @@ def _record(method: str, seed: int) -> RunRecord:
         returns=make_returns("train", {"a": [1.0], "b": [1.0]})
         + make_returns("test", test)
         + make_returns("test", {"c": [1e6]}, mode="stochastic"),  # decides nothing
+        training_return=90.0 + OFF[seed],
         weights_digest=digest_of(f"{method} {seed}"),
     )
 
@@ -78,6 +79,16 @@ def test_the_page_of_a_table_has_every_interval_in_its_place(analysis: TableAnal
     assert context["ties"] == 2  # of three pairs, those with the first
 
 
+def test_a_learning_curve_lies_within_its_interval(analysis: TableAnalysis) -> None:
+    curves, _ = board_context(analysis, "T")["charts"]
+    assert curves["id"] == "curves"
+    shown = curves["chart"].data["series"][0]
+    # The four runs vary by 0.2 / 3 about 90: 90 -+ 3.182 * sqrt(0.2 / 3 / 4).
+    half = 3.1824463053 * (0.2 / 3.0 / 4.0) ** 0.5
+    assert (shown["x"], shown["y"]) == ([2000.0], [90.0])
+    assert (*shown["low"], *shown["high"]) == pytest.approx((90.0 - half, 90.0 + half), rel=1e-4)
+
+
 def test_bodies_of_a_table_are_shown_as_shares_of_the_best_easiest_first(
     analysis: TableAnalysis,
 ) -> None:
@@ -93,7 +104,10 @@ def test_bodies_of_a_table_are_shown_as_shares_of_the_best_easiest_first(
 
 
 def test_the_first_lags_most_where_another_is_most_ahead(analysis: TableAnalysis) -> None:
-    assert challenge(analysis, 1)[2:] == [
+    # Means of 12, 22 and 62 have the variance 700, their mean 700 / 3: 32 + 4.303 * 15.28 = 97.7.
+    assert challenge(analysis, 1) == [
+        "The mean to beat is 32.0.",
+        "One above 97.7 would be beyond its 95 % interval over other seeds and other bodies.",
         "Another method scores higher than the first one on 2 of 3 bodies; the best method of each "
         "body together would reach 39.0.",
         "It lags most on c (19.0), d (2.0).",
@@ -120,6 +134,8 @@ def test_methods_are_compared_over_seeds_and_bodies(analysis: TableAnalysis) -> 
     assert not shown["isRatio"]  # three bodies leave the mean near zero
     assert shown["difference"] == pytest.approx(13.0 / 3.0)
     assert shown["estimate"] == [both.value, both.low, both.high]
+    # Every run of the first wins on two of three bodies.
+    assert shown["probability"] == [pytest.approx(2.0 / 3.0), None, None]
 
 
 @pytest.mark.parametrize("shift", [-100.0, 100.0])
