@@ -223,8 +223,11 @@ def test_the_variance_over_both_is_never_less_than_a_part() -> None:
 def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
     rng = np.random.default_rng(0)
     clusters, covered = np.repeat(np.arange(15), 2), 0
-    for _ in range(300):
+    for _ in range(5000):
         own = rng.standard_normal(15)[clusters] + 0.3 * rng.standard_normal((4, 30))
-        low_high = crossed_mean(own + 0.5 * rng.standard_normal((4, 1)), clusters).both
-        covered += (low_high.low or 0.0) <= 0.0 <= (low_high.high or 0.0)
-    assert covered / 300 == pytest.approx(0.965, abs=0.035)
+        both = crossed_mean(own + 0.5 * rng.standard_normal((4, 1)), clusters).both
+        assert both.low is not None
+        assert both.high is not None
+        covered += both.low <= 0.0 <= both.high
+    # Four runs and 15 geometries give 0.955; by chance 5,000 draws differ from it by 0.003.
+    assert covered / 5000 == pytest.approx(0.955, abs=0.01)
