@@ -8,7 +8,13 @@ import pytest
 from gmc_bench.core.config import load_yaml
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
-from gmc_bench.leaderboard.findings.claims import Claim, Equivalence, Superiority
+from gmc_bench.leaderboard.findings.claims import (
+    AboveThreshold,
+    Claim,
+    Equivalence,
+    Lead,
+    Superiority,
+)
 from gmc_bench.leaderboard.findings.plan import BOARDS, FIRST_METHODS
 from gmc_bench.leaderboard.findings.pools import BoardPool, StudyPool
 from gmc_bench.methods import METHODS
@@ -58,3 +64,28 @@ def test_the_papers_numbers_are_printed_there(claim: Claim) -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in PAPER.glob("*.txt"))
     for number in re.findall(r"-?\d+(?:\.\d+)?", claim.printed.replace("R2", "")):
         assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d]|\.\d)", text), number
+
+
+AVERAGED = {"siblings-tail", "siblings-canonical"}
+"""Claims whose size is that of the means of two tasks."""
+PAIR = re.compile(
+    r"(-?\d+(?:\.\d+)?)(?: (?:%|m/s|m|degrees))?,? (?:against|to|the next) (-?\d+(?:\.\d+)?)"
+)
+PAIRS = [
+    (claim, *map(float, found.groups()))
+    for claim in CLAIMS
+    if isinstance(claim, Superiority | Lead | AboveThreshold)
+    and claim.id not in AVERAGED
+    and (found := PAIR.search(claim.printed))
+]
+
+
+def test_sizes_of_claims_follow_from_the_papers_means() -> None:
+    assert len(PAIRS) >= 31
+    for claim, one, other in PAIRS:
+        if isinstance(claim, AboveThreshold):  # of a change, percentages as shares
+            size = abs(one - other) / (100.0 if "%" in claim.printed else 1.0)
+        else:
+            better, worse = sorted((one, other), reverse=not claim.lower_is_better)
+            size = abs(better / worse - 1.0)
+        assert claim.size == pytest.approx(size, abs=0.0005), claim.id
