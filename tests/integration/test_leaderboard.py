@@ -16,7 +16,6 @@ from gmc_bench.core.errors import CheckpointError
 from gmc_bench.experiments import reuse as reusing
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.leaderboard.board import read_board
-from gmc_bench.leaderboard.verification import MOVING_VERSIONS
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.schema import RunRecord, TunedSettings
 from gmc_bench.records.store import LEDGER_NAME, read_record, write_record
@@ -389,9 +388,8 @@ def test_bodies_that_are_not_there(desk, tmp_path, monkeypatch):
 
 def test_another_engine_version_is_compared_by_its_mean(desk):
     record = read_record(desk.run / "record.json")
-    for name in MOVING_VERSIONS:
-        desk.reseal(record.model_copy(update={"versions": {**record.versions, name: "0.0.1"}}))
-        assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
+    desk.reseal(record.model_copy(update={"versions": {**record.versions, "numba": "0.0.1"}}))
+    assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
 
 
 def test_a_record_of_schema_1(desk):

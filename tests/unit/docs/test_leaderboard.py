@@ -1,12 +1,8 @@
 """`docs/leaderboard.md` and `leaderboards/README.md` say what the leaderboard does."""
 
 import re
-import shlex
 from pathlib import Path
 
-import pytest
-
-from gmc_bench.cli.main import make_parser
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.build import README_BEGIN, README_END
@@ -65,17 +61,3 @@ def test_the_readme_has_one_place_for_tables() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.count(README_BEGIN) == readme.count(README_END) == 1
     assert readme.index(README_BEGIN) < readme.index(README_END) < readme.index("## Add a method")
-
-
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)", FOLDER_PAGE.read_text("utf-8")))
-def test_links_of_the_folder_page_lead_somewhere(link: str) -> None:
-    assert (FOLDER_PAGE.parent / link).exists()
-
-
-def test_commands_of_the_folder_page_are_understood() -> None:
-    lines = FOLDER_PAGE.read_text(encoding="utf-8").splitlines()
-    commands = [line.split("#")[0] for line in lines if line.startswith("gmc-bench ")]
-    assert len(commands) == 2
-    for command in commands:
-        _, unknown = make_parser().parse_known_args(shlex.split(command)[1:])
-        assert unknown == []
