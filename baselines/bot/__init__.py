@@ -11,6 +11,8 @@ SPEC = MethodSpec(
     "Learning, CoRL, arXiv:2408.06316",
     reference_code="carlosferrazza/BodyTransformer@941551e",
     licence="MIT",
+    footnote="adapted to many bodies, with sizes chosen here; the RecMorph paper does not describe "
+    "its own adaptation.",
     deviations=(
         "The paper maps every body part to a token, and back to actions, with linear maps of its "
         "own; all limbs share one of each here, because a map per part cannot serve a body with "

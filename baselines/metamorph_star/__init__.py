@@ -7,7 +7,7 @@ SPEC = MethodSpec(
     title="MetaMorph*",
     paper="Xiong et al., Universal Morphology Control via Contextual Modulation, ICML 2023, "
     "arXiv:2302.11070",
-    reference_code="MasterXiong/ModuMorph@d264006, "
+    reference_code="MasterXiong/ModuMorph@80e1ba4, "
     "MasterXiong/Universal-Morphology-Control@18c0516",
     deviations=(
         "Papers describe MetaMorph* by the missing position table alone; the embedding dropout is "

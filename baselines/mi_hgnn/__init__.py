@@ -8,6 +8,8 @@ SPEC = MethodSpec(
     paper="Butterfield, Garimella, Cheng, Gan 2025, MI-HGNN: Morphology-Informed Heterogeneous "
     "Graph Neural Network for Legged Robot Contact Perception, ICRA 2025, arXiv:2409.11146",
     reference_code="lunarlab-gatech/Morphology-Informed-HGNN@98e8768",
+    footnote="a network that perceives contacts, adapted to control; the RecMorph paper does not "
+    "describe its own adaptation.",
     deviations=(
         "The original perceives contacts; here the same network controls, trained with PPO.",
         "Nodes are limbs, not joints: the torso is a base, a limb with children a joint, a limb "

@@ -10,7 +10,7 @@ SPEC = MethodSpec(
     title="Single-robot MLP",
     paper="Xiong et al. 2023, Universal Morphology Control via Contextual Modulation, ICML "
     "(single-robot reference)",
-    reference_code="MasterXiong/ModuMorph@d264006",
+    reference_code="MasterXiong/ModuMorph@80e1ba4",
     deviations=(
         "All bodies are trained in one batched run, each as if it were alone: weights, "
         "environments, statistics, gradient-norm limit, KL stop and Adam's moments are its own.",

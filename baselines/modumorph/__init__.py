@@ -8,7 +8,7 @@ SPEC = MethodSpec(
     paper="Xiong, Beck, Whiteson 2023, Universal Morphology Control via Contextual Modulation, "
     "ICML, arXiv:2302.11070",
     reference_code="MasterXiong/Universal-Morphology-Control@18c0516, "
-    "MasterXiong/ModuMorph@d264006",
+    "MasterXiong/ModuMorph@80e1ba4",
     deviations=(
         "The body's context is scaled by the ranges measured over the training bodies, cut off at "
         "-3 and 3, and a number that is the same in all of them counts as 0; the public code has "

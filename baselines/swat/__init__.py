@@ -7,7 +7,7 @@ SPEC = MethodSpec(
     title="SWAT",
     paper="Hong et al., Structure-Aware Transformer Policy for Inhomogeneous Multi-Task "
     "Reinforcement Learning, ICLR 2022, https://openreview.net/forum?id=fy_XRVHqly",
-    reference_code="MasterXiong/ModuMorph@d264006, "
+    reference_code="MasterXiong/ModuMorph@80e1ba4, "
     "MasterXiong/Universal-Morphology-Control@18c0516, "
     "sunghoonhong/SWAT@0b9e3d9",
     footnote="the public re-implementation for these bodies with a bug fixed that mixes up the "

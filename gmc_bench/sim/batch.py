@@ -164,11 +164,11 @@ class BatchSimulator:
         """Restart every row's random stream; see `spawn_streams`."""
         self.streams[:] = spawn_streams(seed, self.num_envs)
 
-    def draw_uniform(self, rows: IntArray, count: int = 0) -> DoubleArray:
+    def draw_uniform(self, rows: IntArray, count: int | None = None) -> DoubleArray:
         """Return numbers in [0, 1) from each row's own stream: (K,), or (K, count)."""
-        out = np.empty((len(rows), max(count, 1)))
+        out = np.empty((len(rows), 1 if count is None else count))
         kernels.draw_uniform(self.streams, rows, out)
-        return out if count else out[:, 0]
+        return out[:, 0] if count is None else out
 
     def assign(self, rows: IntArray, model_index: IntArray) -> None:
         """Let rows host other models; call `reset` or `place` on them before they are stepped.

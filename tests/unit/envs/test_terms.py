@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -277,6 +278,20 @@ def test_commands_that_give_something_else_are_named(mistakes, message):
     expected = rf"^the command of the task '{VELOCITY.id}', in {message}"
     with pytest.raises(PluginError, match=expected):
         _core(task, [GO1])
+
+
+def test_a_command_may_draw_nothing():
+    def draw(uniform, heading):
+        assert uniform.shape == (4, 0)
+        return np.full((4, 1), 0.5), np.full(4, np.nan)
+
+    steer = {"steer": lambda command, kept, heading: command}
+    numbers = {"num_values": 1, "num_draws": 0, "resample_s": 1.0}
+    constant = SimpleNamespace(draw=draw, **steer, **numbers)
+    core = _core(replace(TASK, command=constant))
+    assert core.command.tolist() == [[0.5]] * 4
+    usual = _core(TASK)  # whose bodies start likewise: no number was taken from their streams
+    assert np.array_equal(core.simulator.streams, usual.simulator.streams)
 
 
 def test_a_heading_that_bodies_lack_cannot_be_held():
