@@ -45,6 +45,9 @@ def check_intact(folder):
         assert read_checkpoint(path, digest).iteration == int(path.name)
 
 
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process can be set on Linux only"
+)
 def test_a_run_that_is_stopped_again_and_again_ends_in_the_same_bits(gmc, finished_run, tmp_path):
     """A kill at a random moment, a termination and a full disk, each followed by a resume."""
     random = np.random.default_rng(1)

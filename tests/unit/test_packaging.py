@@ -1,6 +1,7 @@
 """What is promised about imports, pinned versions and files of the distribution."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -171,8 +172,17 @@ def test_the_wheel_is_built_from_a_copy_of_what_setuptools_reads(tmp_path):
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nfor last; do :; done\nls -A "$last"\nexit 3\n')
     python.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    realpath = tmp_path / "bin" / "realpath"  # that of macOS has no options worth using
+    realpath.write_text("#!/bin/sh\nexit 64\n")
+    realpath.chmod(0o755)
     done = subprocess.run(
-        [source / ".ci" / "wheel", python], capture_output=True, text=True, check=False
+        [source / ".ci" / "wheel", "./python"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{realpath.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 3, done.stderr
     copied = {*packages, "gmc_baselines", "pyproject.toml", "README.md", "LICENSE"}
