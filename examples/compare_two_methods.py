@@ -29,14 +29,15 @@ def draw(curves: pd.DataFrame, unseen: pd.DataFrame, path: Path) -> None:
     """Draw learning curves, and the returns on unseen bodies as one point per body."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     for position, (method, curve) in enumerate(curves.groupby("method")):
-        for _, run in curve.groupby("seed"):
-            left.plot(run["env_steps"], run["mean_return"], color=f"C{position}", label=method)
+        for number, (_, run) in enumerate(curve.groupby("seed")):
+            label = method if number == 0 else None  # the legend names each method once
+            left.plot(run["env_steps"], run["mean_return"], color=f"C{position}", label=label)
         bodies = unseen[unseen["method"] == method].groupby("body")["episode_return"].mean()
         right.plot([position] * len(bodies), bodies, "o", color=f"C{position}", alpha=0.4)
         right.plot(position, bodies.mean(), "_", color="black", markersize=30)
     names = sorted(curves["method"].unique())
     left.set(xlabel="env steps", ylabel="return in training")
-    left.legend(names)
+    left.legend()
     right.set(xticks=range(len(names)), xticklabels=names, ylabel="return on unseen bodies")
     figure.savefig(path, dpi=150)
 
@@ -49,8 +50,9 @@ def main() -> None:
     parser.add_argument("--bodies", default=None, help="body set (default: the suite's)")
     parser.add_argument("--env-steps", type=int, default=None, help="default: the protocol's")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--out", type=Path, default=Path("runs/two_methods"))
+    parser.add_argument("--out", type=Path, help="default: runs/two_methods_PROTOCOL")
     options = parser.parse_args()
+    out = options.out or Path(f"runs/two_methods_{options.protocol}")
     specs = [
         gmc.ExperimentSpec(
             method=method,
@@ -64,13 +66,16 @@ def main() -> None:
         for method in options.methods
         for seed in options.seeds
     ]
-    gmc.Sweep(specs, out=options.out, on_event=show).resume()  # also goes on where it stopped
+    # A call with the same options goes on where an earlier one stopped.
+    result = gmc.Sweep(specs, out=out, on_event=show).resume()
+    if result.failures:
+        raise SystemExit(f"failed, so there is nothing to compare: {', '.join(result.failures)}")
 
-    records = gmc.load_records(options.out)
+    records = gmc.load_records(out)
     episodes = records.episodes()
     unseen = episodes[~episodes["seen_in_train"] & (episodes["mode"] == "deterministic")]
     print(unseen.groupby(["method", "seed"])["episode_return"].describe().round(1))
-    picture = options.out / "comparison.png"
+    picture = out / "comparison.png"
     draw(records.curves(), unseen, picture)
     print(f"picture  {picture}")
 

@@ -1,13 +1,16 @@
 """The Python shown in the documentation and the examples runs as it stands."""
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
+import pandas as pd
 import pytest
 
 import gmc_bench as gmc
@@ -57,6 +60,56 @@ def test_the_readme_shows_what_there_is():
     shown = set(re.findall(r"gmc\.(\w+)", readme))
     assert shown == {"Experiment", "load_policy", "load_records"}
     assert shown <= set(gmc.__all__)
+
+
+@pytest.fixture
+def example():
+    """The example as a module that draws on no screen."""
+    mpl.use("Agg")
+    spec = importlib.util.spec_from_file_location("compare_two_methods", f"{EXAMPLE}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    module.plt.close("all")
+
+
+def test_the_example_names_each_method_once_beside_its_colour(example, tmp_path):
+    runs = [(method, seed) for method in ("one", "two") for seed in (1, 2)]
+    curves = [
+        {"method": method, "seed": seed, "env_steps": steps, "mean_return": steps + seed}
+        for method, seed in runs
+        for steps in (0, 100)
+    ]
+    unseen = [
+        {"method": method, "seed": seed, "body": "a", "episode_return": 1.0}
+        for method, seed in runs
+    ]
+    example.draw(pd.DataFrame(curves), pd.DataFrame(unseen), tmp_path / "comparison.png")
+    left = example.plt.gcf().axes[0]
+    assert [line.get_color() for line in left.lines] == ["C0", "C0", "C1", "C1"]
+    legend = left.get_legend()
+    entries = zip(legend.get_texts(), legend.get_lines(), strict=True)
+    assert [(text.get_text(), line.get_color()) for text, line in entries] == [
+        ("one", "C0"), ("two", "C1")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["--protocol", "smoke"], []])
+def test_the_example_fails_with_a_run_and_keeps_protocols_apart(words, example, monkeypatch):
+    folders = []
+
+    class Sweep:
+        def __init__(self, specs, out, on_event):
+            folders.append(out)
+
+        def resume(self):
+            return SimpleNamespace(failures={"recmorph": "no memory"})
+
+    monkeypatch.setattr(gmc, "Sweep", Sweep)
+    monkeypatch.setattr(sys, "argv", ["compare_two_methods.py", *words])
+    with pytest.raises(SystemExit, match="recmorph"):
+        example.main()
+    assert folders == [Path(f"runs/two_methods_{words[-1] if words else 'lite'}")]
 
 
 @pytest.mark.slow
