@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 from benchmarks.fuzz_targets import SEEDS, TARGETS, Target, call, make_target, seeds
 from benchmarks.script import count, make_resumable_parser, read_results, run, write_results
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 from gmc_bench.profiling.report import ROOT
 
@@ -90,6 +91,15 @@ def _shape(sentence: str) -> str:
     return re.sub(r"'[^']*'|\"[^\"]*\"|[-\d.]+|/\S+", "", sentence)[:120]
 
 
+def found_name(data: bytes) -> str:
+    """Return the name under which an input is kept that broke a target."""
+    return f"found-{hashlib.sha256(data).hexdigest()[:16]}"
+
+
+class TooSlowError(BaseException):
+    """One input takes too much processor time; no `Exception`, so that no reader refuses it."""
+
+
 class _Slow:
     """Raises when one input takes too much processor time."""
 
@@ -103,7 +113,7 @@ class _Slow:
 
     @staticmethod
     def _stop(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"more than {SECONDS} s")
+        raise TooSlowError(f"more than {SECONDS} s")
 
 
 def limit_memory() -> None:
@@ -131,8 +141,12 @@ def change_and_call(
 
     Raises:
         Exception: whatever the target raises that it must not.
+        TooSlowError: a call takes more than `SECONDS`, whatever became of it.
     """
-    shapes = {_shape(call(target, data)) for data in known}
+    shapes = set()
+    for data in known:
+        before(data)
+        shapes.add(_shape(call(target, data)))
     slowest = 0.0
     for _ in range(count):
         data = mutated(rng.choice(known), rng.choice(known), rng)
@@ -141,6 +155,8 @@ def change_and_call(
         with _Slow():
             shape = _shape(call(target, data))
         slowest = max(slowest, time.process_time() - started)
+        if slowest > SECONDS:
+            raise TooSlowError(f"{slowest:.1f} s, more than {SECONDS} s")
         if shape not in shapes and len(known) < KEPT:
             shapes.add(shape)
             known.append(data)
@@ -173,8 +189,12 @@ def fuzz(name: str, count: int, number: int, corpus: Path, *, guided: bool) -> d
 
     Returns:
         `executions` and, if there is one, the `finding` with its `words`.
+
+    Raises:
+        ConfigError: the process failed before it tried an input.
     """
     corpus.mkdir(parents=True, exist_ok=True)
+    (corpus / "current").unlink(missing_ok=True)  # of the round before
     command = [sys.executable, "-m", "benchmarks.fuzz", "--target", name]
     if guided:
         command = [
@@ -200,14 +220,18 @@ def fuzz(name: str, count: int, number: int, corpus: Path, *, guided: bool) -> d
             }
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
-    files = [*corpus.glob("finding-*"), corpus / "current"]
-    data = files[0].read_bytes() if files[0].exists() else b""
-    place = SEEDS / name / f"found-{hashlib.sha256(data).hexdigest()[:16]}"
+    lines = [
+        line for line in done.stderr.splitlines() if re.match(r"[\w.]*(Error|Exception)", line)
+    ]
+    words = lines[-1] if lines else f"ended with {done.returncode}: {done.stderr[-300:]}"
+    files = [file for file in (*corpus.glob("finding-*"), corpus / "current") if file.exists()]
+    if not files:
+        raise ConfigError(f"a round of {name} tried no input: {' '.join(words.split())}")
+    data = files[0].read_bytes()
+    place = SEEDS / name / found_name(data)
     place.write_bytes(data)
     for file in files:
-        file.unlink(missing_ok=True)
-    lines = [line for line in done.stderr.splitlines() if re.match(r"\w*(Error|Exception)", line)]
-    words = lines[-1] if lines else f"ended with {done.returncode}: {done.stderr[-300:]}"
+        file.unlink()
     return {"executions": 0, "finding": place.name, "words": words[:500]}
 
 
