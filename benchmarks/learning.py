@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.script import Parser, run
+from benchmarks.script import Parser, prepare_output, run
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import read_record
+from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.studies.panels import draw_panels
 
 MODES: tuple[Literal["deterministic", "stochastic"], ...] = ("deterministic", "stochastic")
@@ -108,7 +108,7 @@ def draw(records: list[RunRecord], path: Path) -> None:
             axes.legend(frameon=False, fontsize=8)
 
     tasks = list(dict.fromkeys(record.task for record in records))
-    path.write_bytes(draw_panels(tasks, panel, inches=(4.2, 3.2), columns=len(tasks)))
+    write_atomic(path, draw_panels(tasks, panel, inches=(4.2, 3.2), columns=len(tasks)))
 
 
 def cells(gain: Gain) -> list[str]:
@@ -126,6 +126,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     records = [read_record(folder / "record.json") for folder in options.runs]
+    prepare_output(options.out)
     columns = (
         "suite", "task", "method", "seed", "actions", "untrained", "trained",
         "standard errors over bodies", "over episodes",

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.script import add_bodies, make_parser, run
+from benchmarks.script import add_bodies, make_parser, prepare_output, run
 from gmc_bench.profiling.report import ROOT, Report, describe_machine, machine_markdown
+from gmc_bench.records.store import write_atomic
 
 SCRIPTS = ("ant_envpool", "update_speed", "training_throughput")
 
@@ -37,6 +38,8 @@ def main() -> int:
     add_bodies(parser)
     parser.add_argument("--out", type=Path, help="write to this file instead of printing")
     options = parser.parse_args()
+    if options.out:
+        prepare_output(options.out)
     shared = ["--threads", str(options.threads), "--seconds", str(options.seconds)]
     own = {"ant_envpool": ["--envpool-python", options.envpool_python]}
     if options.morphologies:
@@ -44,7 +47,7 @@ def main() -> int:
     reports = {name: report_of(name, [*shared, *own.get(name, [])]) for name in SCRIPTS}
     text = document(reports, options.threads)
     if options.out:
-        options.out.write_text(text, encoding="utf-8")
+        write_atomic(options.out, text.encode())
     else:
         print(text)
     return int(None in reports.values())

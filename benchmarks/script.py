@@ -11,7 +11,7 @@ from gmc_bench.cli.parser import Parser as OptionParser
 from gmc_bench.cli.parser import amount, integer
 from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.profiling.report import Report, describe_machine, machine_markdown
-from gmc_bench.records.store import write_atomic
+from gmc_bench.records.store import make_folder, write_atomic
 from gmc_bench.sim.batch import available_threads
 
 ALL_THREADS = available_threads()
@@ -107,6 +107,18 @@ def write_results(path: Path, content: dict[str, Any]) -> None:
     """Write the results so far, with the machine that they come from."""
     content = {**content, "machine": describe_machine(1)}
     write_atomic(path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def prepare_output(path: Path) -> None:
+    """Make the folder of a file that is written at the end: before the long part, not after it.
+
+    Raises:
+        ConfigError: the path is a folder.
+        StorageError: the folder cannot be made.
+    """
+    if path.is_dir():
+        raise ConfigError(f"--out is the folder {path}; name a file")
+    make_folder(path.parent)
 
 
 def show(report: Report, *, as_json: bool) -> None:

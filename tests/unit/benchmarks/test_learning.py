@@ -24,8 +24,8 @@ def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
     # The sign says whether it helped.
     assert np.sign(gain.over_bodies) == np.sign((gain.trained - gain.untrained).mean())
     assert np.isnan(gain.over_episodes)  # one episode each
-    learning.draw([record], tmp_path / "learning.png")
-    assert (tmp_path / "learning.png").read_bytes()[:4] == b"\x89PNG"
+    learning.draw([record], tmp_path / "new" / "learning.png")
+    assert (tmp_path / "new" / "learning.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_standard_errors_over_bodies_and_over_episodes():

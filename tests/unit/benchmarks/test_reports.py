@@ -174,6 +174,20 @@ def test_a_document_names_what_failed(ant):
     assert "## training_throughput\n\nFailed" in text
 
 
+def test_a_document_goes_into_a_new_folder_which_is_made_before_anything_is_measured(
+    tmp_path, monkeypatch
+):
+    out = tmp_path / "new" / "b.md"
+    monkeypatch.setattr(sys, "argv", ["run_all", "--out", str(out)])
+
+    def failed(*_):
+        assert out.parent.is_dir()
+
+    monkeypatch.setattr(run_all, "report_of", failed)
+    assert run_all.main() == 1
+    assert out.read_text().startswith("# Benchmarks\n")
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
@@ -193,6 +207,7 @@ def test_a_document_names_what_failed(ant):
         ("update_speed --method nothing", "unknown method 'nothing'"),
         ("update_speed --method recmorph --preset nothing", "has no preset 'nothing'"),
         ("learning nothing", "nothing/record.json"),
+        ("run_all --out .", "--out is the folder .; name a file"),
         ("plain_training --morphologies nothing", "'nothing'"),
         ("run_all --json", "unrecognized arguments: --json; see 'python -m benchmarks.run_all"),
         ("time_to_return --threads 2", "unrecognized arguments: --threads 2"),
