@@ -122,6 +122,35 @@ def test_a_pull_request_checks_the_files_that_make_tables_writes():
     assert given.split() == written.split()
 
 
+def test_a_pull_request_verifies_new_records_and_not_their_signatures(tmp_path):
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "leaderboard.yml").read_text())
+    steps = workflow["jobs"]["verify"]["steps"]
+    (script,) = [step["run"] for step in steps if step.get("name") == "episodes again"]
+    tool = tmp_path / ".venv" / "bin" / "gmc-bench"
+    tool.parent.mkdir(parents=True)
+    tool.write_text('#!/bin/sh\necho "$@" >> verified\n')
+    tool.chmod(0o755)
+    results = tmp_path / "leaderboards" / "results" / "suite" / "task"
+    results.mkdir(parents=True)
+
+    def run(*command):
+        names = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
+        environment = {**os.environ, **{f"GIT_{name}": "a" for name in names}}
+        environment |= {"BASE": "base", "GITHUB_STEP_SUMMARY": "summary", "GIT_CONFIG_GLOBAL": ""}
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+
+    run("git", "init", "--initial-branch", "base")
+    for branch, names in (("base", ["old.json"]), ("new", ["a.json", "a.json.minisig"])):
+        run("git", "checkout", "-B", branch)
+        for name in names:
+            (results / name).touch()
+        run("git", "add", "leaderboards")
+        run("git", "commit", "--message", branch)
+    run("bash", "-e", "-c", script)
+    verified = (tmp_path / "verified").read_text().splitlines()
+    assert verified == ["leaderboard verify leaderboards/results/suite/task/a.json"]
+
+
 def test_a_scheduled_job_runs_every_test():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     jobs = [job for job in workflow["jobs"].values() if "'schedule'" in job.get("if", "")]
