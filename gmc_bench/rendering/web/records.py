@@ -1,13 +1,15 @@
 """Replays of a leaderboard's records: played from the kept weights once, then read from a cache.
 
 Playing takes some seconds of processor time, see `evaluation.chosen`; reading takes milliseconds.
-What is kept is looked up by the digest of the record and of the sources that describe episodes, not
-of those that play them: what was found equal to the record once is what the record says. Where an
-episode was not, it is tried again with other sources, libraries or another processor.
+What is kept is looked up by the digest of the record, the title of its method and the sources that
+describe episodes, not those that play them: what was found equal to the record once is what the
+record says. Where an episode was not, it is tried again with other sources, libraries or another
+processor.
 """
 
 import hashlib
 import json
+import logging
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,11 +20,14 @@ from typing import Any
 import gmc_bench
 from gmc_bench.bodies.store import data_dir
 from gmc_bench.core.config import json_digest
+from gmc_bench.core.errors import GmcBenchError, StorageError
 from gmc_bench.experiments.events import Listener
+from gmc_bench.methods import METHODS
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.store import StoredRecord, write_atomic
 from gmc_bench.rendering.web.page import linked_files, make_page
 
+_LOG = logging.getLogger(__name__)
 _SOURCES = Path(gmc_bench.__path__[0])
 CACHE = "replays"
 """Below the user's data; it may be deleted at any time."""
@@ -93,7 +98,8 @@ class RecordReplays:
 
         experiment = Experiment.open(self._root / stored.path)
         experiment.folder.read_policy()  # whatever is in the cache, the weights must be there
-        key = json_digest({"record": stored.digest, "sources": self._describing})
+        parts = {"record": stored.digest, "sources": self._describing}
+        key = json_digest(parts | {"method": _title_of(stored.record.method)})
         path = self._cache / f"{key}.json.z"
         try:
             content = json.loads(zlib.decompress(path.read_bytes()))
@@ -104,7 +110,10 @@ class RecordReplays:
         title, data = describe_replay(experiment, ReplayChoice(), listener=self._listener)
         content = {"title": title, "data": data, "played_with": self._playing}
         text = json.dumps(content, sort_keys=True)
-        write_atomic(path, zlib.compress(text.encode(), 6))
+        try:
+            write_atomic(path, zlib.compress(text.encode(), 6))
+        except StorageError as error:  # what was played is shown all the same
+            _LOG.warning("the replay of %s is not kept for another time: %s", stored.path, error)
         return RecordReplay(title=title, data=data)
 
     @cached_property
@@ -123,6 +132,14 @@ class RecordReplays:
             "processor": [hardware.cpu, hardware.instructions],
         }
         return json_digest(parts)
+
+
+def _title_of(method: str) -> str:
+    """Return the title of a registered method, which may change while its records stay."""
+    try:
+        return METHODS.get(method).title
+    except GmcBenchError:  # of a file, whose digest is in the record
+        return ""
 
 
 def _digest_of(packages: Collection[str]) -> str:

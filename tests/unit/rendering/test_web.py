@@ -15,6 +15,7 @@ from gmc_bench.evaluation import chosen
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.rendering.scene import drawing_model
+from gmc_bench.rendering.web import records as records_module
 from gmc_bench.rendering.web import replay as replay_module
 from gmc_bench.rendering.web.episodes import EpisodeKeeper, model_of
 from gmc_bench.rendering.web.motion import (
@@ -286,21 +287,34 @@ def test_a_rank_stands_beside_the_mean_that_makes_it():
     assert _facts(_Shown(item=item, index=0)).startswith("test body")
 
 
-@pytest.mark.parametrize("remarks", [[], ["biped is not shown: it came out otherwise."]])
-def test_what_was_replayed_is_kept_but_an_episode_that_is_missing_is_tried_again_elsewhere(
-    monkeypatch, tmp_path, remarks
-):
-    played = []
+@pytest.fixture
+def played(monkeypatch):
+    """Let replays of records be described without playing; return what grows with each."""
+    found = []
 
     def describe(experiment, choice, *, listener):
-        played.append(experiment)
-        return "a", {"episodes": [{"title": "chain-3"}], "remarks": remarks}
+        found.append(experiment)
+        return f"title {len(found)}", {"episodes": [{"title": "chain-3"}], "remarks": remarks}
 
+    remarks = []
     folder = SimpleNamespace(read_policy=lambda: {})
     monkeypatch.setattr(Experiment, "open", lambda _: SimpleNamespace(folder=folder))
     monkeypatch.setattr(replay_module, "describe_replay", describe)
+    return found, remarks
+
+
+def stored_record(digest):
+    return SimpleNamespace(path="run", digest=digest, record=SimpleNamespace(method="swat"))
+
+
+@pytest.mark.parametrize("missing", [[], ["biped is not shown: it came out otherwise."]])
+def test_what_was_replayed_is_kept_but_an_episode_that_is_missing_is_tried_again_elsewhere(
+    monkeypatch, tmp_path, played, missing
+):
+    played, remarks = played
+    remarks += missing
     replays = RecordReplays(tmp_path, cache=tmp_path / "cache")
-    record, other = (SimpleNamespace(path="run", digest=digest) for digest in ("one", "two"))
+    record, other = stored_record("one"), stored_record("two")
     assert [replays.of(record).remarks for _ in range(2)] == [remarks, remarks]
     assert len(played) == 1
     replays.of(other)
@@ -311,6 +325,21 @@ def test_what_was_replayed_is_kept_but_an_episode_that_is_missing_is_tried_again
     monkeypatch.setattr(RecordReplays, "_describing", "another player")
     RecordReplays(tmp_path, cache=tmp_path / "cache").of(record)
     assert len(played) == 3 + len(remarks)
+
+
+def test_a_replay_has_the_title_that_its_method_has_now(monkeypatch, tmp_path, played):
+    replays, record = RecordReplays(tmp_path, cache=tmp_path / "cache"), stored_record("one")
+    assert [replays.of(record).title for _ in range(2)] == ["title 1", "title 1"]
+    other = SimpleNamespace(get=lambda name: SimpleNamespace(title=f"The new {name}"))
+    monkeypatch.setattr(records_module, "METHODS", other)
+    assert replays.of(record).title == "title 2"
+
+
+def test_a_replay_that_cannot_be_kept_is_shown_all_the_same(tmp_path, played, caplog):
+    (tmp_path / "cache").write_bytes(b"no folder")
+    replays = RecordReplays(tmp_path, cache=tmp_path / "cache")
+    assert replays.of(stored_record("one")).episodes == [{"title": "chain-3"}]
+    assert "the replay of run is not kept for another time: cannot write" in caplog.text
 
 
 def test_texts_of_others_stay_texts():
