@@ -18,6 +18,7 @@ import torch
 from benchmarks.networks import BODIES, LAYOUT, minibatch_step, network_ids, random_batch
 from benchmarks.plain_network import Agent, Batch, Sizes, total
 from benchmarks.script import count, make_parser, run, show
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import Table
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling.report import ROOT, Report, describe_machine
@@ -74,10 +75,28 @@ def measure(method: str, preset: str, batch_size: int, side: str, seconds: float
     return 1e3 * repeat(step, seconds, MIN_REPEATS).median
 
 
+def require_sequences(methods: list[str], preset: str, batch_size: int) -> None:
+    """Refuse what no process could measure, before there are any.
+
+    Raises:
+        GmcBenchError: a method has no such preset, or the batch is shorter than a sequence of it.
+    """
+    for name in methods:
+        length = make_policy(METHODS.get(name), preset, LAYOUT.max_limbs, BODIES).sequence_length
+        if batch_size < length:
+            raise ConfigError(
+                f"--batch-size is {batch_size}, but {name} trains on sequences of {length} steps"
+            )
+
+
 def report(
     methods: list[str], preset: str, batch_size: int, seconds: float, threads: int
 ) -> Report:
-    """Measure every side of every method in processes of their own."""
+    """Measure every side of every method in processes of their own.
+
+    Raises:
+        ConfigError: one of them failed; it has said why.
+    """
     figures: dict[str, dict[str, float]] = {}
     for method in methods:
         sides = (*SIDES, PLAIN) if method == "recmorph" else SIDES
@@ -85,7 +104,9 @@ def report(
             command = [sys.executable, "-m", "benchmarks.update_speed", "--method", method]
             command += ["--preset", preset, "--batch-size", str(batch_size), "--side", side]
             command += ["--seconds", str(seconds), "--threads", str(threads)]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                raise ConfigError(f"{method}, {side}, ended with exit code {done.returncode}")
             figures.setdefault(method, {})[side] = float(done.stdout)
     rows = []
     for method, times in figures.items():
@@ -122,14 +143,13 @@ def main() -> None:
     parser.add_argument("--side", choices=(*SIDES, PLAIN), help="only this, in this process")
     options = parser.parse_args()
     methods = options.method or network_ids()
-    for name in methods:
-        METHODS.get(name).make_config(options.preset)  # before there are processes
     if options.side:
         torch.set_num_threads(options.threads)
         print(
             measure(methods[0], options.preset, options.batch_size, options.side, options.seconds)
         )
         return
+    require_sequences(methods, options.preset, options.batch_size)
     found = report(methods, options.preset, options.batch_size, options.seconds, options.threads)
     show(found, as_json=options.json)
 

@@ -23,6 +23,7 @@ from benchmarks import (
 from benchmarks.sweep_throughput import Speed
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.conformance.morphologies import chain, star
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments import launch
 from gmc_bench.profiling.report import Report, machine_markdown
 from gmc_bench.suites.unimal import SUITE
@@ -127,12 +128,19 @@ def test_gradient_steps_are_how_many_times_as_fast_as_before(monkeypatch):
 
     def measured(command, **_):
         assert command[command.index("--threads") + 1] == "2"
-        return SimpleNamespace(stdout=f"{times[command[command.index('--side') + 1]]}\n")
+        time = times[command[command.index("--side") + 1]]
+        return SimpleNamespace(stdout=f"{time}\n", returncode=0)
 
-    monkeypatch.setattr(update_speed, "subprocess", SimpleNamespace(run=measured))
+    monkeypatch.setattr(update_speed, "subprocess", SimpleNamespace(run=measured, PIPE=None))
     report = update_speed.report(["recmorph", "swat"], "lite", 512, 2.0, 2)
     ours = ["30.0", "10.0", "5.0", "3.00", "6.00"]
     assert report.tables[0].rows == [["recmorph", *ours, "4.00", "8.00"], ["swat", *ours, "-", "-"]]
+
+
+def test_a_gradient_step_that_fails_says_why(capfd):
+    with pytest.raises(ConfigError, match="recmorph, in sequence, ended with exit code 2"):
+        update_speed.report(["recmorph"], "nothing", 512, 0.1, 1)
+    assert "has no preset 'nothing'" in capfd.readouterr().err
 
 
 def test_a_sweep_is_compared_with_as_many_runs_by_hand(monkeypatch):
@@ -206,6 +214,10 @@ def test_a_document_goes_into_a_new_folder_which_is_made_before_anything_is_meas
         ("sweep_throughput --jobs 0", "--jobs: must be an integer of at least 1, got 0"),
         ("update_speed --method nothing", "unknown method 'nothing'"),
         ("update_speed --method recmorph --preset nothing", "has no preset 'nothing'"),
+        (
+            "update_speed --method recmorph smr --batch-size 1",
+            "--batch-size is 1, but smr trains on sequences of",
+        ),
         ("learning nothing", "nothing/record.json"),
         ("run_all --out .", "--out is the folder .; name a file"),
         ("plain_training --morphologies nothing", "'nothing'"),
