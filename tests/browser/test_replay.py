@@ -266,9 +266,9 @@ def test_bodies_are_not_behind_their_captions(
 
 
 @contextmanager
-def _served(names: Sequence[str]) -> Iterator[LiveServer]:
+def _served(names: Sequence[str], task_id: str = "unimal-ft-v1") -> Iterator[LiveServer]:
     """Yield the server of an untrained policy on two bodies of these names."""
-    task, method = TASKS.get("unimal-ft-v1"), METHODS.load("recmorph")
+    task, method = TASKS.get(task_id), METHODS.load("recmorph")
     bodies = tuple(
         replace(body, name=name) for body, name in zip((biped(), chain(3)), names, strict=False)
     )
@@ -287,6 +287,64 @@ def _served(names: Sequence[str]) -> Iterator[LiveServer]:
     finally:
         server.close()
         thread.join(10)
+
+
+SETTINGS = """[document.getElementById("play").textContent,
+    ...["speed", "friction"].map((name) => document.getElementById(name).value)].join()"""
+"""What the controls of a live page say."""
+DISPOSED = """{
+    const dispose = THREE.BufferGeometry.prototype.dispose;
+    THREE.BufferGeometry.prototype.dispose = function () { disposed += 1; dispose.call(this); };
+    window.disposed = 0;
+}"""
+"""Counts the geometries that are given back."""
+
+
+@pytest.mark.slow
+def test_another_ground_takes_neither_the_view_nor_the_focus(tmp_path: Path, visit: Any) -> None:
+    with _served(["one", "other"], "unimal-vt-v1") as server:
+        tab = visit(tmp_path, viewport={"width": 300, "height": 300})
+        page = tab.page
+        page.goto(server.url)
+        _wait(page, "window.replay !== undefined && replay.ready")
+        _wait(page, "!/step 0$/.test(document.querySelector('.numbers').textContent)")
+        page.evaluate("play.click(); follow.click()")
+        _wait(page, f"{SETTINGS} === 'Play,1,1'")
+        tile = page.locator(".tile")
+        tile.focus()
+        for _ in range(4):
+            page.keyboard.press("ArrowLeft")
+        page.evaluate(DISPOSED)
+        eye = page.evaluate("replay.eye()")
+        for _ in range(2):
+            number = page.evaluate("replay.number")
+            server.wish({"restart": True})
+            _wait(page, f"replay.number > {number}")
+        _wait(page, "/step 0$/.test(document.querySelector('.numbers').textContent)")
+        assert page.evaluate("replay.eye()") == eye
+        assert page.evaluate("document.activeElement.className") == "tile"
+        assert page.evaluate("disposed") > 2 * 4  # of both grounds and the limbs on them
+        assert tab.complaints == []
+
+
+def test_options_of_the_picture_take_effect_while_it_pauses(tmp_path: Path, visit: Any) -> None:
+    with _served(["one", "other"]) as server:
+        page = visit(tmp_path, viewport={"width": 300, "height": 300}).page
+        page.goto(server.url)
+        _wait(page, "window.replay !== undefined && replay.ready")
+        page.evaluate("follow.click()")
+        eye, place = page.evaluate("[replay.eye(), replay.position(0, 0)]")
+        _wait(page, f"replay.contacts && Math.abs(replay.position(0, 0)[0] - {place[0]}) > 0.02")
+        page.evaluate("play.click()")
+        _wait(page, f"{SETTINGS} === 'Play,1,1'")
+        assert page.evaluate("replay.eye()") == eye
+        page.evaluate("follow.click()")
+        assert page.evaluate("replay.eye()") != eye
+        shown = page.evaluate("replay.contacts")
+        page.evaluate("contacts.click()")
+        assert page.evaluate("replay.contacts") == 0
+        page.evaluate("contacts.click()")
+        assert page.evaluate("replay.contacts") == shown
 
 
 COVERED = """(name) => {
@@ -342,11 +400,6 @@ def test_a_live_page_plays_and_is_heard(tmp_path: Path, visit: Any) -> None:
         assert tab.page.evaluate("window.hit") is None
         assert tab.complaints == []
         assert [url for url in tab.requests if not url.startswith(server.url)] == []
-
-
-SETTINGS = """[document.getElementById("play").textContent,
-    ...["speed", "friction"].map((name) => document.getElementById(name).value)].join()"""
-"""What the controls of a live page say."""
 
 
 @pytest.mark.slow

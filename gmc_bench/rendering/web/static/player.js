@@ -143,6 +143,15 @@
     return mesh;
   }
 
+  /** Give back what a scene holds of the graphics memory; the textures are everybody's. */
+  function free(scene) {
+    scene.traverse((item) => {
+      item.geometry?.dispose();
+      item.material?.dispose();
+      if (item.isLight || item.isInstancedMesh) item.dispose();
+    });
+  }
+
   // One picture: a body on its ground, and from where it is seen.
 
   class Tile {
@@ -171,35 +180,51 @@
       this.controls = new THREE.OrbitControls(this.camera, this.element);
       this.controls.addEventListener("change", () => { stale = true; });
       this.goal = new THREE.Vector3(); // what a following camera looks at
+      this.reach = 0.3;
     }
 
     /** Build the scene; without it nothing can be posed. */
     async build() {
       const { episode } = this;
-      this.scene = new THREE.Scene();
-      this.scene.background = new THREE.Color(0xdfe7f0);
-      this.scene.fog = new THREE.Fog(0xdfe7f0, 20, 90);
-      this.scene.add(new THREE.HemisphereLight(0xffffff, 0x9aa08f, 1.9));
-      this.sun = new THREE.DirectionalLight(0xffffff, 2.2);
-      this.sun.castShadow = true;
-      this.sun.shadow.mapSize.set(1024, 1024);
-      this.scene.add(this.sun, this.sun.target);
-      this.groups = [];
+      const scene = new THREE.Scene();
+      scene.background = new THREE.Color(0xdfe7f0);
+      scene.fog = new THREE.Fog(0xdfe7f0, 20, 90);
+      scene.add(new THREE.HemisphereLight(0xffffff, 0x9aa08f, 1.9));
+      const sun = new THREE.DirectionalLight(0xffffff, 2.2);
+      sun.castShadow = true;
+      sun.shadow.mapSize.set(1024, 1024);
+      scene.add(sun, sun.target);
+      const groups = [];
       for (let body = 0; body < episode.bodies; body++) {
-        this.groups.push(new THREE.Group());
-        this.scene.add(this.groups[body]);
+        groups.push(new THREE.Group());
+        scene.add(groups[body]);
       }
-      this.reach = 0.3;
       for (const shape of episode.shapes) {
         const mesh = await meshOf(shape, episode.square);
-        (shape.body < 0 ? this.scene : this.groups[shape.body]).add(mesh);
+        (shape.body < 0 ? scene : groups[shape.body]).add(mesh);
       }
-      const marks = new THREE.MeshBasicMaterial({ color: 0xffb000 });
-      this.marks = new THREE.InstancedMesh(new THREE.SphereGeometry(1, 16, 8), marks, 64);
-      this.marks.frustumCulled = false;
-      this.marks.count = 0;
-      this.scene.add(this.marks);
+      const material = new THREE.MeshBasicMaterial({ color: 0xffb000 });
+      const marks = new THREE.InstancedMesh(new THREE.SphereGeometry(1, 16, 8), material, 64);
+      marks.frustumCulled = false;
+      marks.count = 0;
+      scene.add(marks);
+      Object.assign(this, { scene, sun, groups, marks }); // all at once: it may be drawn meanwhile
       return this;
+    }
+
+    /** Show the same body on other ground; what looks at it stays as it is. */
+    async exchange(episode) {
+      const { scene } = this;
+      this.episode = episode;
+      await this.build();
+      this.shade();
+      free(scene);
+    }
+
+    /** Forget everything. */
+    dispose() {
+      free(this.scene);
+      this.controls.dispose();
     }
 
     /** Look at the body as a whole; call once it is posed. */
@@ -213,9 +238,7 @@
           this.reach = Math.max(this.reach, away + mesh.geometry.boundingSphere.radius);
         }
       }
-      const shadow = this.sun.shadow.camera, side = 1.5 * this.reach;
-      Object.assign(shadow, { left: -side, right: side, top: side, bottom: -side, near: 0.5, far: 30 });
-      shadow.updateProjectionMatrix();
+      this.shade();
       const azimuth = (105 * Math.PI) / 180, elevation = (-16 * Math.PI) / 180;
       const distance = (1.25 * this.reach) / Math.tan((FIELD_OF_VIEW * Math.PI) / 360);
       this.controls.target.copy(this.goal);
@@ -224,6 +247,13 @@
         this.goal.y - distance * Math.cos(elevation) * Math.sin(azimuth),
         this.goal.z - distance * Math.sin(elevation));
       this.controls.update();
+    }
+
+    /** Let shadows reach as far as the body. */
+    shade() {
+      const shadow = this.sun.shadow.camera, side = 1.5 * this.reach;
+      Object.assign(shadow, { left: -side, right: side, top: side, bottom: -side, near: 0.5, far: 30 });
+      shadow.updateProjectionMatrix();
     }
 
     /** Turn or zoom by a key, as dragging and the wheel do. */
@@ -407,7 +437,6 @@
   }
 
   for (const event of ["resize", "scroll"]) window.addEventListener(event, () => { stale = true; });
-  find("follow").addEventListener("change", () => { stale = true; });
 
   // On a phone the options begin folded; where there is room they are simply there.
   const narrow = matchMedia("(max-width: 40rem), (max-height: 30rem)");
@@ -464,7 +493,7 @@
     setPlaying(clock.playing);
     play.addEventListener("click", () => setPlaying(!clock.playing));
     slider.addEventListener("input", () => { setPlaying(false); seek(Number(slider.value)); });
-    find("contacts").addEventListener("change", () => seek(clock.time));
+    for (const name of ["contacts", "follow"]) find(name).addEventListener("change", () => seek(clock.time));
     window.addEventListener("keydown", (event) => {
       if (event.code !== "Space" || event.target.closest("button, select, summary, input[type=checkbox]")) return;
       event.preventDefault();
@@ -532,12 +561,20 @@
     source.addEventListener("scene", (event) => {
       const episode = JSON.parse(event.data);
       waiting = waiting.then(async () => {
+        const shown = tile?.episode;
+        if (shown && shown.policy === episode.policy && shown.body === episode.body) {
+          await tile.exchange(episode);
+          goal = null;
+          return;
+        }
         fill(find("policy"), episode.policies, episode.policy);
         fill(find("body"), episode.body_names, episode.body);
         const fresh = await new Tile(episode, null).build();
+        tile?.dispose();
         fresh.isNew = true;
         tile = fresh;
         tiles = [tile];
+        goal = null;
         find("tiles").replaceChildren(tile.element);
       });
     });
@@ -554,24 +591,32 @@
       }
       Object.assign(known, settings);
     }
+    let latest = null;
     source.addEventListener("frame", (event) => {
       const frame = JSON.parse(event.data);
       showSettings(frame.settings);
       waiting = waiting.then(() => {
         if (!tile || tile.episode.number !== frame.number) return;
+        latest = frame;
         frame.places.forEach((place, body) => tile.groups[body].position.fromArray(place));
         frame.turns.forEach(([w, x, y, z], body) => tile.groups[body].quaternion.set(x, y, z, w));
-        const [x, y, z] = frame.places[0];
-        if (tile.isNew) goal = [x, y, z];
-        goal = goal.map((value, k) => value + 0.12 * ([x, y, z][k] - value));
-        tile.lookAt(...goal);
-        if (tile.isNew) { tile.frame(); tile.isNew = false; }
-        tile.showContacts(frame.contacts.flat());
+        const torso = frame.places[0];
+        goal = goal ? goal.map((value, k) => value + 0.12 * (torso[k] - value)) : torso;
+        show(frame);
         tile.write(frame.speed, frame.total, frame.time, frame.step);
         find("clock").textContent = `${frame.time.toFixed(2)} s`;
-        stale = true;
       });
     });
+    function show(frame) {
+      tile.lookAt(...goal);
+      if (tile.isNew) { tile.frame(); tile.isNew = false; }
+      tile.showContacts(frame.contacts.flat());
+      stale = true;
+    }
+    // While the simulation pauses, no other frame comes.
+    for (const name of ["contacts", "follow"]) {
+      find(name).addEventListener("change", () => { if (goal) show(latest); });
+    }
     const report = (text) => {
       find("connection").textContent = text;
       find("clock").hidden = text !== "";
@@ -598,7 +643,10 @@
     window.replay = {
       get ready() { return tile !== null && !tile.isNew; },
       get title() { return tile.episode.title; },
+      get number() { return latest.number; },
       position: (_, body) => tile.position(body),
+      eye: () => tile.camera.position.toArray(),
+      get contacts() { return tile.marks.count; },
     };
   }
 })();
