@@ -23,8 +23,8 @@ from gmc_bench.rendering.web.page import make_page
 
 ADDRESS = "127.0.0.1"
 PORT = 8765
-MAX_VIEWERS = 8
-"""Browser tabs at a time."""
+MAX_VIEWERS = 5
+"""Browser tabs at a time. Browsers open six connections to a server: one is left for wishes."""
 _MAX_WISH = 1000  # bytes
 _LENGTH = re.compile("[0-9]{1,9}")  # Python makes no number of thousands of digits
 _FRAMES_PER_S = 30

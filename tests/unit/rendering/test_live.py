@@ -221,6 +221,7 @@ def test_no_other_page_can_hold_it_in_a_frame(server):
 
 
 def test_viewers_beyond_the_limit_are_sent_away(server):
+    assert MAX_VIEWERS < 6  # the connections that one browser opens to a server
     with ExitStack() as viewers:
         assert all(viewers.enter_context(server.viewing()) for _ in range(MAX_VIEWERS))
         assert head_of(server, "/events").status == 503
