@@ -176,7 +176,14 @@ def _svg(figure: "Figure") -> bytes:
 
 
 def _styles(rows: Sequence[RowAnalysis]) -> list[_Style]:
-    """Return the look of each row; it differs between rows as long as there are looks left."""
+    return [_Style(COLOURS[colour], DASHES[dashes]) for colour, dashes in looks(rows)]
+
+
+def looks(rows: Sequence[RowAnalysis]) -> list[tuple[str, int]]:
+    """Return the look of each row: a name in `COLOURS` and a place in `DASHES`.
+
+    It differs between rows as long as there are looks left.
+    """
     methods = [row.row.key.method for row in rows]
     repeated = [method in methods[:place] for place, method in enumerate(methods)]
     # Names that own a look choose first, further rows of a method last.
@@ -186,8 +193,7 @@ def _styles(rows: Sequence[RowAnalysis]) -> list[_Style]:
         wishes = _wishes(methods[place])
         free = (slot for slot in wishes if slot not in chosen.values())
         chosen[place] = next(free, wishes[0])
-    slots = [chosen[place] for place in range(len(rows))]
-    return [_Style(COLOURS[colour], DASHES[dashes]) for colour, dashes in slots]
+    return [chosen[place] for place in range(len(rows))]
 
 
 def _wishes(method: str) -> list[tuple[str, int]]:

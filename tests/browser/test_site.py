@@ -344,6 +344,12 @@ def test_charts_are_drawn_from_the_numbers_of_the_page(site: Path, visit: Any) -
     page = tab.open_only("boards")
     assert page.locator("[data-chart] canvas").count() == 2
     assert page.locator("[data-chart=profiles] .u-legend tr:visible").count() == 5  # and x
+    looks = page.locator("[data-chart=curves] .u-legend tr:visible line").evaluate_all(
+        "lines => lines.map((line) => getComputedStyle(line))"
+        "    .map((style) => [style.stroke, style.strokeDasharray])"
+    )
+    assert len({tuple(look) for look in looks}) == len(looks) == 4
+    assert any(dashes != "none" for _, dashes in looks)
     page.locator("[data-chart=curves] .u-legend tr:visible th").nth(1).click()
     assert page.locator("[data-chart=curves] tr.u-off:visible").count() == 1
     label = page.get_by_role("img", name="the numbers behind them are").first.get_attribute(

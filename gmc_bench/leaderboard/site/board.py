@@ -8,6 +8,7 @@ from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.caveats import caveats
+from gmc_bench.leaderboard.figures import looks
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
@@ -23,6 +24,7 @@ from gmc_bench.leaderboard.tables import (
     ranked,
 )
 from gmc_bench.leaderboard.today import is_earlier
+from gmc_bench.records.drawing import COLOURS
 from gmc_bench.records.schema import Split
 from gmc_bench.records.units import metres_per_return
 
@@ -187,18 +189,20 @@ def board_context(analysis: TableAnalysis, title: str) -> dict[str, Any]:
 
 def _charts(analysis: TableAnalysis) -> list[dict[str, Any]]:
     """Return the drawings of a table that a script makes interactive."""
-    named = labels(analysis.table)
+    named, colours = labels(analysis.table), list(COLOURS)
+    # As in the figures of the same table.
+    shown_as = [(colours.index(colour), dashes) for colour, dashes in looks(analysis.rows)]
     curves = [
         Series(
             named[item.row.key], item.curve.env_steps.astype(float), item.curve.mean,
-            item.curve.low, item.curve.high,
+            item.curve.low, item.curve.high, *look,
         )
-        for item in analysis.rows
+        for item, look in zip(analysis.rows, shown_as, strict=True)
         if item.curve is not None
     ]  # fmt: skip
     profiles = [
-        Series(named[item.row.key], analysis.profile_scores, profile)
-        for item, profile in zip(analysis.rows, analysis.profiles, strict=True)
+        Series(named[item.row.key], analysis.profile_scores, profile, None, None, *look)
+        for item, profile, look in zip(analysis.rows, analysis.profiles, shown_as, strict=True)
     ]
     shown = lines_chart(curves, x_from=0.0), lines_chart(profiles)
     texts = [

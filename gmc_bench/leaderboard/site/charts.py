@@ -1,11 +1,11 @@
 """Geometry of the small drawings in pages; the markup is in the templates.
 
-Colours come from classes in the style sheet, because pages forbid inline styles.
+Colours and dashes come from classes in the style sheet, because pages forbid inline styles.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,6 @@ CHART_WIDTH = 640.0
 CHART_HEIGHT = 240.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 10.0, 30.0  # margins for the axes' labels
 HEAT_STEPS = 9
-COLOURS = 8
-"""Of lines, in turn; the style sheet has them."""
 MAX_LINES = 8
 """Drawn without a script, and shown at first with one."""
 PLOT_DIGITS = 5  # significant digits of numbers for scripts
@@ -59,11 +57,12 @@ class CurveChart:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart of several; `colour` counts from 0 and repeats after `COLOURS`."""
+    """One line of a chart of several; for its look see `Series`."""
 
     label: str
     points: str
     colour: int
+    dashes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class LinesChart:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     data: dict[str, Any]
-    """For JSON: `series`, each with `label`, `x`, `y` and, where there is a band, `low`, `high`."""
+    """For JSON: `series`, each with the fields of `Series`; without a band no `low` and `high`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +169,17 @@ def curve_chart(
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one line shows; (N,) each."""
+    """What one line shows; arrays are (N,) each."""
 
     label: str
     x: DoubleArray
     y: DoubleArray
     low: DoubleArray | None = None
     high: DoubleArray | None = None
+    colour: int = 0
+    """Number of its colour in the style sheet, `c0` to `c7`."""
+    dashes: int = 0
+    """The same of its dashes, `d1` to `d3`; 0 for a solid line."""
 
 
 def lines_chart(series: Sequence[Series], *, x_from: float | None = None) -> LinesChart | None:
@@ -199,8 +202,8 @@ def lines_chart(series: Sequence[Series], *, x_from: float | None = None) -> Lin
     y = _Scale(min(0.0, float(min(values))), float(max(values)), CHART_HEIGHT - BOTTOM, TOP)
     return LinesChart(
         lines=tuple(
-            Line(item.label, _points(x, y, item.x, item.y), place % COLOURS)
-            for place, item in enumerate(shown[:MAX_LINES])
+            Line(item.label, _points(x, y, item.x, item.y), item.colour, item.dashes)
+            for item in shown[:MAX_LINES]
         ),
         x_ticks=x.ticks(),
         y_ticks=y.ticks(),
@@ -216,7 +219,8 @@ def _finite_part(item: Series) -> Series | None:
     edges = [None if edge is None else edge[kept] for edge in (item.low, item.high)]
     if any(edge is None or not np.isfinite(edge).all() for edge in edges):
         edges = [None, None]
-    return Series(item.label, item.x[kept], item.y[kept], *edges)
+    low, high = edges
+    return replace(item, x=item.x[kept], y=item.y[kept], low=low, high=high)
 
 
 def _plotted(item: Series) -> dict[str, Any]:
@@ -226,7 +230,7 @@ def _plotted(item: Series) -> dict[str, Any]:
         for name, values in arrays.items()
         if values is not None
     }
-    return {"label": item.label, **found}
+    return {"label": item.label, "colour": item.colour, "dashes": item.dashes, **found}
 
 
 def heat_strip(

@@ -1,5 +1,5 @@
 // Interactive charts: the drawing of a page, made anew by uPlot from the numbers beside it.
-// Pages are complete without it. Text goes in as text only; colours are those of the drawing.
+// Pages are complete without it. Text goes in as text only; colours and dashes are those of the drawing.
 "use strict";
 (() => {
   const WIDTH = 640, HEIGHT = 320, SHOWN = 8;
@@ -8,9 +8,25 @@
     return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 });
   }
 
-  function colours(figure) {
-    const lines = figure.querySelectorAll("svg polyline.line");
-    return Array.from(lines, (line) => getComputedStyle(line).stroke);
+  function setting(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  /** Lengths of ink and gaps in pixels of the screen, in which uPlot counts them; undefined for a solid line. */
+  function dashesOf({ dashes }) {
+    return dashes ? setting(`--d${dashes}`).split(" ").map((length) => length * window.devicePixelRatio) : undefined;
+  }
+
+  /** A short piece of a line for the legend. */
+  function sample({ colour, dashes }) {
+    const space = "http://www.w3.org/2000/svg";
+    const picture = document.createElementNS(space, "svg"), line = document.createElementNS(space, "line");
+    picture.setAttribute("viewBox", "0 0 32 8");
+    picture.setAttribute("aria-hidden", "true");
+    line.setAttribute("class", `line c${colour} d${dashes}`);
+    for (const [name, value] of Object.entries({ x1: 0, y1: 4, x2: 32, y2: 4 })) line.setAttribute(name, value);
+    picture.append(line);
+    return picture;
   }
 
   /** Put the lines of all series on common places along x. */
@@ -21,17 +37,17 @@
 
   function draw(figure) {
     const { series } = JSON.parse(figure.querySelector("script").textContent);
-    const ink = colours(figure);
     const style = getComputedStyle(figure);
     const muted = getComputedStyle(figure.querySelector("figcaption")).color;
-    const grid = getComputedStyle(document.documentElement).getPropertyValue("--line");
+    const grid = setting("--line");
     const options = [{ label: figure.dataset.x, value: (_, at) => (at === null ? "" : compact(at)) }];
-    const bands = [];
+    const bands = [], samples = new Map();
     series.forEach((item, number) => {
-      const stroke = ink[number % ink.length], show = number < SHOWN;
+      const stroke = setting(`--c${item.colour}`), dash = dashesOf(item), show = number < SHOWN;
       const place = options.length;
       const value = (_, at) => (at === null ? "" : compact(at));
-      options.push({ label: item.label, stroke, show, width: 2, spanGaps: true, points: { show: false }, value });
+      samples.set(place, sample(item));
+      options.push({ label: item.label, stroke, dash, show, width: 2, spanGaps: true, points: { show: false }, value });
       if (item.low) {
         const edge = { stroke: "transparent", show, width: 0, spanGaps: true, points: { show: false }, class: "edge" };
         options.push({ ...edge, label: "" }, { ...edge, label: "" });
@@ -52,6 +68,7 @@
     wrap.setAttribute("role", "img");
     wrap.setAttribute("aria-label", figure.querySelector(":scope > svg").getAttribute("aria-label"));
     const rows = plot.root.querySelectorAll(".u-legend tr");
+    for (const [place, picture] of samples) rows[place].querySelector(".u-marker").replaceWith(picture);
     const buttons = options.map(({ show }, place) => (place > 0 ? switchIn(rows[place].querySelector("th"), show) : null));
     // A band belongs to its line: it has no entry of its own, and comes and goes with it.
     plot.root.querySelectorAll(".u-legend tr.edge").forEach((row) => { row.hidden = true; });
@@ -79,8 +96,7 @@
   }
 
   function fainter(colour) {
-    const numbers = colour.match(/[\d.]+/g) ?? ["0", "0", "0"];
-    return `rgba(${numbers.slice(0, 3).join(",")},0.15)`;
+    return `${colour}26`; // #rrggbb with 15 % of its ink
   }
 
   document.querySelectorAll("[data-chart]").forEach(draw);

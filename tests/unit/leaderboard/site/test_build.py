@@ -16,6 +16,7 @@ from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build, build_site
 from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.leaderboard.site.names import body_page, record_page
+from gmc_bench.records.drawing import COLOURS, DASHES
 from gmc_bench.records.schema import FrictionResult, RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.records.weights import weights_name
@@ -525,6 +526,28 @@ def test_colours_of_text_have_enough_contrast(site: Path) -> None:
         for text in ("ink", "muted", "accent", "good", "warn"):
             for ground in ("paper", "panel"):
                 assert _contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def test_lines_of_charts_look_as_in_the_figures(site: Path) -> None:
+    css = (site / "static" / "site.css").read_text()
+    light, dark = (
+        re.findall(r"--c\d: (#[0-9a-f]{6});", block)
+        for block in re.findall(r":root \{(.*?)\n\s*\}", css, re.DOTALL)[:2]
+    )
+    assert light == [colour.lower() for colour in COLOURS.values()]
+    assert len(set(dark)) == len(light)
+    panel = re.findall(r"--panel: (#[0-9a-f]{6});", css)[1]
+    assert all(_contrast(colour, panel) >= 3.0 for colour in dark)
+    width = float(re.findall(r"\.chart \.line \{[^}]*stroke-width: ([\d.]+)", css)[0])
+    dashes = re.findall(r"--d\d: ([\d. ]+);", css)
+    assert [[float(length) / width for length in text.split()] for text in dashes] == [
+        pytest.approx(lengths) for lengths in DASHES[1:]
+    ]
+    for kind, name, first, count in (
+        ("c", "stroke", 0, len(COLOURS)), ("d", "stroke-dasharray", 1, len(DASHES)),
+    ):  # fmt: skip
+        rules = re.findall(rf"\.chart \.{kind}(\d) \{{ {name}: var\(--{kind}(\d)\); \}}", css)
+        assert rules == [(str(number), str(number)) for number in range(first, count)]
 
 
 def _contrast(first: str, second: str) -> float:

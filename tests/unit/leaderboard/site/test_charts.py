@@ -108,15 +108,18 @@ def test_ticks_are_round() -> None:
 def test_lines_share_their_axes_and_eight_are_drawn() -> None:
     """x from 0 to 200 over 64 to 616, y from 0 to 90 over 210 up to 10."""
     x = np.array([100.0, 200.0])
-    series = [Series(str(k), x, np.array([0.0, 10.0 * k])) for k in range(1, 10)]
+    series = [
+        Series(str(k), x, np.array([0.0, 10.0 * k]), colour=k % 8, dashes=k % 4)
+        for k in range(1, 10)
+    ]
     chart = lines_chart(series, x_from=0.0)
     assert chart is not None
-    assert [(line.label, line.colour) for line in chart.lines] == [
-        (str(k + 1), k) for k in range(8)
-    ]
+    looks = [(str(k), k % 8, k % 4) for k in range(1, 10)]
+    assert [(line.label, line.colour, line.dashes) for line in chart.lines] == looks[:8]
     assert _points(chart.lines[0].points) == [(340.0, 210.0), (616.0, 187.8)]
     assert _points(chart.lines[7].points) == [(340.0, 210.0), (616.0, 32.2)]
-    assert [item["label"] for item in chart.data["series"]] == [item.label for item in series]
+    told = [(item["label"], item["colour"], item["dashes"]) for item in chart.data["series"]]
+    assert told == looks
     from_least = lines_chart(series)
     assert from_least is not None
     assert _points(from_least.lines[0].points)[0] == (64.0, 210.0)

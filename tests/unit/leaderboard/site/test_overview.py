@@ -119,12 +119,15 @@ def _first(points):
 
 def test_lines_leave_out_what_is_not_finite():
     x = np.arange(4.0)
-    good = Series("good", x, np.array([0.0, 1.0, np.nan, 3.0]), x - 1.0, x + 1.0)
+    good = Series("good", x, np.array([0.0, 1.0, np.nan, 3.0]), x - 1.0, x + 1.0, 5, 2)
     chart = lines_chart([Series("empty", x, np.full(4, np.inf)), good])
     assert [line.label for line in chart.lines] == ["good"]
     assert chart.data["series"] == [
-        {"label": "good", "x": [0, 1, 3], "y": [0, 1, 3], "low": [-1, 0, 2], "high": [1, 2, 4]}
-    ]
+        {
+            "label": "good", "colour": 5, "dashes": 2,
+            "x": [0, 1, 3], "y": [0, 1, 3], "low": [-1, 0, 2], "high": [1, 2, 4],
+        }
+    ]  # fmt: skip
     assert lines_chart([Series("empty", x, np.full(4, np.nan))]) is None
 
 

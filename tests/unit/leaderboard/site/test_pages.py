@@ -9,6 +9,7 @@ import pytest
 from gmc_bench.conformance.morphologies import star
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
+from gmc_bench.leaderboard.figures import looks
 from gmc_bench.leaderboard.site.board import board_context, challenge, compare_context
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, by_body, columns_of
@@ -17,6 +18,7 @@ from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import method_context
 from gmc_bench.leaderboard.site.overview import matrix
 from gmc_bench.leaderboard.site.replays import Gallery
+from gmc_bench.records.drawing import COLOURS
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
 
@@ -87,6 +89,13 @@ def test_a_learning_curve_lies_within_its_interval(analysis: TableAnalysis) -> N
     half = 3.1824463053 * (0.2 / 3.0 / 4.0) ** 0.5
     assert (shown["x"], shown["y"]) == ([2000.0], [90.0])
     assert (*shown["low"], *shown["high"]) == pytest.approx((90.0 - half, 90.0 + half), rel=1e-4)
+
+
+def test_a_method_looks_in_charts_as_in_the_figures(analysis: TableAnalysis) -> None:
+    expected = [(list(COLOURS).index(colour), dashes) for colour, dashes in looks(analysis.rows)]
+    assert len(set(expected)) == len(analysis.rows) == 3
+    for chart in board_context(analysis, "T")["charts"]:
+        assert [(line.colour, line.dashes) for line in chart["chart"].lines] == expected
 
 
 def test_bodies_of_a_table_are_shown_as_shares_of_the_best_easiest_first(
