@@ -69,11 +69,11 @@ def test_environments_by_name():
     [
         (
             {"num_env": 2},
-            "a MorphologyEnv has no option 'num_env'; known: morphologies, num_envs, split, token_",
+            "a MorphologyEnv has no option 'num_env'; known: bodies, num_envs, split, token_",
         ),
         (
             {"num_envs": 2, "num_thread": 1},
-            "a MorphologyVectorEnv has no option 'num_thread'; known: fixed, morphologies, num_",
+            "a MorphologyVectorEnv has no option 'num_thread'; known: bodies, fixed, num_",
         ),
     ],
 )
