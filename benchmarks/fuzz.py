@@ -101,7 +101,7 @@ class TooSlowError(BaseException):
 
 
 class _Slow:
-    """Raises when one input takes too much processor time."""
+    """Raises `TooSlowError` when a call takes too much processor time."""
 
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGPROF, self._stop)
@@ -121,6 +121,22 @@ def limit_memory() -> None:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     size = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def timed_call(target: Target, data: bytes) -> tuple[str, float]:
+    """Call a target with an input; return what it said and the processor seconds it took.
+
+    Raises:
+        Exception: whatever the target raises that it must not.
+        TooSlowError: it takes more than `SECONDS`, whatever became of it.
+    """
+    started = time.process_time()
+    with _Slow():
+        said = call(target, data)
+    seconds = time.process_time() - started
+    if seconds > SECONDS:  # the target caught even what should have stopped it
+        raise TooSlowError(f"{seconds:.1f} s, more than {SECONDS} s")
+    return said, seconds
 
 
 def change_and_call(
@@ -143,21 +159,18 @@ def change_and_call(
         Exception: whatever the target raises that it must not.
         TooSlowError: a call takes more than `SECONDS`, whatever became of it.
     """
-    shapes = set()
+    shapes, slowest = set(), 0.0
     for data in known:
         before(data)
-        shapes.add(_shape(call(target, data)))
-    slowest = 0.0
+        said, seconds = timed_call(target, data)
+        shapes.add(_shape(said))
+        slowest = max(slowest, seconds)
     for _ in range(count):
         data = mutated(rng.choice(known), rng.choice(known), rng)
         before(data)
-        started = time.process_time()
-        with _Slow():
-            shape = _shape(call(target, data))
-        slowest = max(slowest, time.process_time() - started)
-        if slowest > SECONDS:
-            raise TooSlowError(f"{slowest:.1f} s, more than {SECONDS} s")
-        if shape not in shapes and len(known) < KEPT:
+        said, seconds = timed_call(target, data)
+        slowest = max(slowest, seconds)
+        if (shape := _shape(said)) not in shapes and len(known) < KEPT:
             shapes.add(shape)
             known.append(data)
     return slowest

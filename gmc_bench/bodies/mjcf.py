@@ -177,7 +177,7 @@ def _indent(level: int) -> str:
 
 
 def compile_body(morphology: Morphology, *, floor: str = "", spawn: Vec3 = (0.0, 0.0, 0.0)) -> Any:
-    """Compile a body with the memory that the engine takes by itself.
+    """Compile a body with MuJoCo's default arena, unlike `compile_mjcf`.
 
     Args:
         morphology: the body.

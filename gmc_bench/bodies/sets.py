@@ -7,12 +7,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
-from pathlib import Path
 
 from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.importer import PUBLISHED
 from gmc_bench.bodies.mjcf import check_names
-from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, BodySet, RobotFile, registered_sets
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import imported_sets, load_set
@@ -23,14 +22,12 @@ from gmc_bench.core.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from gmc_bench.core.escape import one_line
-from gmc_bench.core.registry import origin_of, raised_at
+from gmc_bench.core.registry import failure_text
 
 PREFERRED_SET = "unimals_100"
 """The published benchmark; used by default once it is imported."""
 FALLBACK_SET = "gmc-unimal-mini-v2"
 """Used by default otherwise; needs no files."""
-_PACKAGE = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +123,8 @@ def build_set(set_id: str) -> MorphologySet:
     except GmcBenchError:
         raise
     except (Exception, SystemExit) as error:  # building runs foreign code
-        what = one_line(f"{type(error).__name__}: {error}")
         raise PluginError(
-            f"the morphology set {set_id!r} could not be built: {what}{raised_at(error)}"
+            f"the morphology set {set_id!r} could not be built: {failure_text(error)}"
         ) from error
     if not isinstance(bodies, MorphologySet) or bodies.id != set_id:
         found = repr(bodies.id) if isinstance(bodies, MorphologySet) else type(bodies).__name__
@@ -136,15 +132,9 @@ def build_set(set_id: str) -> MorphologySet:
             f"building the morphology set {set_id!r} gave {found}; expected a MorphologySet whose "
             f"id is the name of its entry point"
         )
-    if not _is_own(offered):  # ours are known by their hashes
+    if set_id not in BODY_SETS.own_names():  # ours are known by their hashes
         check_bodies(bodies)
     return bodies
-
-
-def _is_own(offered: BodySet) -> bool:
-    """Return whether this package offers a set, by where it was loaded from."""
-    place = origin_of(offered)
-    return place is not None and place.file is not None and _PACKAGE in place.file.parents
 
 
 def check_bodies(bodies: MorphologySet) -> None:

@@ -70,7 +70,7 @@ def add_parser(verbs: Any) -> None:
     option("--sample", metavar="N", type=integer(1), help=text)
     text = "with --all: processes (default: 1)"
     option("--jobs", metavar="N", type=integer(1), default=1, help=text)
-    _records_option(verify, "leaderboards")
+    _records_option(verify, None)
     text = "where weights are looked for that the leaderboard does not keep (default: runs)"
     option("--runs", metavar="DIR", type=Path, nargs="+", default=[Path("runs")], help=text)
     text = "only the episodes that decide a record's place in its table"
@@ -108,10 +108,10 @@ def _action(
     return action
 
 
-def _records_option(action: Parser, default: str) -> None:
-    action.add_argument(
-        "--records", metavar="DIR", type=Path, default=Path(default), help=f"default: {default}"
-    )
+def _records_option(action: Parser, default: str | None) -> None:
+    text = f"default: {default or 'the leaderboard that RECORD lies in, or leaderboards'}"
+    path = None if default is None else Path(default)
+    action.add_argument("--records", metavar="DIR", type=Path, default=path, help=text)
 
 
 def _target(parsed: argparse.Namespace) -> Path:
@@ -196,19 +196,17 @@ def _verify(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     if (parsed.record is None) != parsed.all:
         raise ConfigError("give either one RECORD or --all")
     from gmc_bench.cli.display import Display
-    from gmc_bench.leaderboard.board import Board, add_verification, read_board, says_something_new
+    from gmc_bench.leaderboard.board import add_verification, board_of, says_something_new
     from gmc_bench.leaderboard.rerun import verify_all, verify_one
     from gmc_bench.leaderboard.rescoring import is_evaluation, verify_evaluation
-    from gmc_bench.records.ledger import BEGINNING, leaderboard_of
 
-    root = (None if parsed.all else leaderboard_of(parsed.record)) or parsed.records
     if not parsed.all:
         why = "goes only with --all; leave it out"
         parsed.parser.refuse(parsed, ("unverified", "sample", "jobs"), why)
         if is_evaluation(parsed.record):
             why = "is for records, got it for a kept evaluation; leave it out"
             parsed.parser.refuse(parsed, ("ranked_only", "runs"), why)
-    board = read_board(root) if root.is_dir() else Board((), (), (), 0, BEGINNING)
+    root, board = board_of(parsed.record, parsed.records)
     if parsed.all and not board.records:
         raise ConfigError(f"{root} holds no records; give another folder with --records")
     counts: Counter[str] = Counter()

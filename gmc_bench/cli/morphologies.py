@@ -180,15 +180,16 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
 
     recipe, base = _recipe(parsed), parsed.descend_from
     descent = plain_descent(base, recipe) if base else None
-    parsed.parser.refuse(parsed, ["workers"] * bool(descent), "has no effect on descendants")
+    if descent is not None:
+        parsed.parser.refuse(parsed, ("workers",), "has no effect on descendants")
     for sentence in prospects(parsed.set, recipe, descent):
         note(sentence)
-    total, judged = recipe.train + recipe.test, count(1)
+    total, numbers = recipe.train + recipe.test, count(1)
     pause = 0.1 if sys.stderr.isatty() else 30.0  # s; logs keep every state of the bar
     with tqdm(total=total, unit="body", file=sys.stderr, mininterval=pause) as bar:
 
         def show(found: int) -> None:
-            bar.set_postfix(judged=next(judged), refresh=False)
+            bar.set_postfix(judged=next(numbers), refresh=False)
             bar.update(found - bar.n)
 
         try:

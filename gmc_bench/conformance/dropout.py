@@ -32,7 +32,7 @@ class _WithoutDropout(TorchFunctionMode):
         if func is functional.scaled_dot_product_attention:
             given.pop("dropout_p", None)
             args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
-        if func is functional.multi_head_attention_forward:  # inside of it, no mode looks
+        if func is functional.multi_head_attention_forward:  # function modes are off inside it
             if len(args) > 10:
                 args = (*args[:10], 0.0, *args[11:])
             else:

@@ -26,8 +26,7 @@ from typing import Any, TypeVar
 import yaml
 
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
-from gmc_bench.core.escape import one_line
-from gmc_bench.core.registry import raised_at
+from gmc_bench.core.registry import failure_text
 
 C = TypeVar("C")
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -120,11 +119,10 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
         return dataclasses.replace(config, **new)
     except GmcBenchError:
         raise
-    except Exception as error:  # a class of a plug-in may raise anything
+    except (Exception, SystemExit) as error:  # a class of a plug-in may raise anything
         given = ", ".join(f"{where}{key}={shown(value)}" for key, value in changes.items())
-        what = one_line(f"{type(error).__name__}: {error}")
         raise ConfigError(
-            f"{type(config).__name__} refuses {given}: {what}{raised_at(error)}"
+            f"{type(config).__name__} refuses {given}: {failure_text(error)}"
         ) from error
 
 

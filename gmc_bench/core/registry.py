@@ -94,10 +94,7 @@ def load_target(target: str, digest: str | None = None) -> Any:
     except (PluginError, KeyboardInterrupt):
         raise
     except BaseException as error:  # importing runs foreign code
-        what = one_line(f"{type(error).__name__}: {error}")
-        raise PluginError(
-            f"{location!r} could not be imported: {what}{raised_at(error)}"
-        ) from error
+        raise PluginError(f"{location!r} could not be imported: {failure_text(error)}") from error
     try:
         item = getattr(module, attribute)
     except AttributeError:
@@ -106,8 +103,7 @@ def load_target(target: str, digest: str | None = None) -> Any:
             f"{location!r} has no {attribute!r}{did_you_mean(attribute, public)}"
         ) from None
     except (Exception, SystemExit) as error:  # it may make its attributes when asked for them
-        what = one_line(f"{type(error).__name__}: {error}")
-        raise PluginError(f"{target!r} could not be made: {what}{raised_at(error)}") from error
+        raise PluginError(f"{target!r} could not be made: {failure_text(error)}") from error
     file = getattr(module, "__file__", None)
     _ORIGINS[id(item)] = Origin(item, None if file is None else Path(file), found)
     return item
@@ -225,8 +221,8 @@ def importable(folder: Path) -> Iterator[None]:
     """Let a plug-in import what lies beside its file, as Python does for a script.
 
     Other packages come first: no file of the folder can take the place of one of theirs. Files of
-    different folders have modules of their own, also where these share a name; afterwards such a
-    name stands for the module that was used last.
+    different folders have modules of their own, also where these share a name and where one loads
+    the other; afterwards such a name stands for the module that was used last.
 
     Args:
         folder: of the file, absolute.
@@ -236,20 +232,29 @@ def importable(folder: Path) -> Iterator[None]:
         if own in sys.meta_path:
             yield
             return
+        others = [item for item in _BESIDE.values() if item is not own]
+        outer = [item for item in others if item in sys.meta_path]
         aside: dict[str, ModuleType] = {}
-        for other in _BESIDE.values():
-            aside |= other.loaded() if other is not own else {}
+        for other in others:
+            aside |= other.loaded()
         for name in aside:
             del sys.modules[name]
         own.put_back()
-        sys.meta_path.append(own)
+        sys.meta_path[:] = [*(item for item in sys.meta_path if item not in outer), own]
         try:
             yield
         finally:
             sys.meta_path.remove(own)
+            sys.meta_path.extend(outer)
             own.keep()
             for name, module in aside.items():
-                sys.modules.setdefault(name, module)
+                if outer or name not in sys.modules:  # the outer plug-in goes on with its own
+                    sys.modules[name] = module
+
+
+def failure_text(error: BaseException) -> str:
+    """Return what a plug-in raised in one line: its kind, its text and where it was raised."""
+    return one_line(f"{type(error).__name__}: {error}") + raised_at(error)
 
 
 def raised_at(error: BaseException) -> str:

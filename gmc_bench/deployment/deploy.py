@@ -22,7 +22,7 @@ from gmc_bench.deployment.trials import (
     Trial,
     draw_conditions,
 )
-from gmc_bench.experiments.events import Listener, counter
+from gmc_bench.experiments.events import Listener, Remark, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.run_folder import new_folder, require_unused
 from gmc_bench.records.store import make_folder, sealed, write_atomic
@@ -149,9 +149,12 @@ def deploy(
     try:
         for attempt in _run(options, policy, task, bodies, folder, listener):
             attempts.append(attempt)
-    finally:  # minutes of trials are kept, whatever ended them
+    except BaseException:  # minutes of trials are kept, whatever ended them
         if attempts:
             _write(folder, attempts, policy, options)
+            listener(Remark(f"report of the trials so far: {folder}"))
+        raise
+    _write(folder, attempts, policy, options)
     return folder, attempts
 
 

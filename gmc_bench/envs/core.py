@@ -147,7 +147,11 @@ class EnvironmentCore:
             (num_envs, task.command.num_values if task.command else 0)
         )
         """(B, C) float64, what is asked of the bodies."""
-        self._command = self._checked_command()
+        self._command = (
+            CheckedCommand(task.id, task.command, has_headings=self.driven is not None)
+            if task.command
+            else None
+        )
         self._kept_heading: DoubleArray = np.full(num_envs, np.nan)  # rad; nan: none is kept
         padding = self.table.limb_padding_mask
         self._num_tokens = int((~padding).sum(axis=1).max())
@@ -164,12 +168,6 @@ class EnvironmentCore:
 
     def _terms(self, kind: Kind, terms: Iterable[Any]) -> dict[str, Term]:
         return {term.name: Term(self.task.id, kind, term.name, term.function) for term in terms}
-
-    def _checked_command(self) -> CheckedCommand | None:
-        task, has_headings = self.task, self.driven is not None
-        if task.command is None:
-            return None
-        return CheckedCommand(task.id, task.command, has_headings=has_headings)
 
     def _columns(self, name: str) -> slice:
         """Return the places of a group among the time-varying features."""

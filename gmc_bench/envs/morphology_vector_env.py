@@ -146,6 +146,13 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         Raises:
             ConfigError: wrong length, no numbers, negative, or not summing to one.
         """
+        self._set_sampling(self._checked_sampling(probabilities))
+
+    def _set_sampling(self, sampling: DoubleArray) -> None:
+        self._sampling = sampling
+        self._guide = GuideTable(sampling)
+
+    def _checked_sampling(self, probabilities: ArrayLike) -> DoubleArray:
         count = len(self.table)
         try:
             sampling: DoubleArray = np.array(probabilities, np.float64)
@@ -160,8 +167,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             raise ConfigError(f"sampling probabilities must not be negative, got {sampling.min()}")
         if not np.isclose(sampling.sum(), 1.0):
             raise ConfigError(f"sampling probabilities must sum to 1, got {sampling.sum()}")
-        self._sampling = sampling
-        self._guide = GuideTable(sampling)
+        return sampling
 
     def set_streams(self, streams: Array) -> None:
         """Set the random stream of every environment, (B, 4) uint64, see `spawn_streams`."""
@@ -306,7 +312,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """
         shapes = {"episode_return": (self.num_envs,), "sampling": (len(self.table),)}
         require_shapes(state, shapes, "this state", FITTING_STATE)
+        sampling = self._checked_sampling(state["sampling"])
         self.core.set_state(state)
         self._has_streams = True
         self.episode_return[:] = state["episode_return"]
-        self.set_sampling(state["sampling"])
+        self._set_sampling(sampling)

@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
-from gmc_bench.core.escape import one_line
-from gmc_bench.core.registry import raised_at
+from gmc_bench.core.registry import failure_text
 from gmc_bench.core.types import Array, BoolArray, DoubleArray
 from gmc_bench.tasks.spec import Command
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
+_PROBED = 1000  # commands that are drawn to see what they hold
 """Kinds of numpy's types that count as truth values, and as numbers."""
 LARGEST = 1e20
 """Size of a term's number: sums over an episode must stay finite, in single precision too."""
@@ -95,6 +95,9 @@ class CheckedCommand:
         self._where = f"the command of the task {task!r}"
         self._command = command
         self._has_headings = has_headings
+        if not has_headings:  # a command that rarely holds one would be refused late
+            rng = np.random.default_rng(0)
+            self.draw(rng.random((_PROBED, self.num_draws)), np.zeros(_PROBED))
 
     def draw(self, uniform: DoubleArray, heading: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
         """Return new commands, see `gmc_bench.tasks.spec.Command`.
@@ -120,7 +123,11 @@ class CheckedCommand:
         return command, kept
 
     def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
-        """Return commands that hold their headings; raises what `draw` raises."""
+        """Return commands that hold their headings.
+
+        Raises:
+            PluginError: as for `draw`.
+        """
         steered = _called(
             f"{self._where}, in steer,",
             lambda: np.asarray(self._command.steer(command, kept, heading)),
@@ -141,8 +148,7 @@ def _called(where: str, function: Callable[[], T]) -> T:
     except GmcBenchError:
         raise
     except (Exception, SystemExit) as error:  # foreign code must not end the command
-        why = one_line(f"{type(error).__name__}: {error}")
-        raise PluginError(f"{where} failed with {why}{raised_at(error)}") from error
+        raise PluginError(f"{where} failed with {failure_text(error)}") from error
 
 
 def _checked(where: str, value: Array, shapes: Sequence[tuple[int, ...]], kinds: str) -> Array:

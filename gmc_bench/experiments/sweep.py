@@ -232,9 +232,7 @@ class Sweep:
 
         seen = set()
         for name, config in self.runs.items():
-            settings = (config.method_config, config.tokens, config.protocol.rollout_length)
-            same = repr((config.method, config.suite, config.task, *settings))
-            what = name if trains_here else same
+            what = name if trains_here else repr(_checked(config))
             if what not in seen:
                 seen.add(what)
                 session = open_session(config, self._bodies_of(config))
@@ -531,6 +529,15 @@ class Sweep:
             driver = Driver(folder.path, self.runs, launcher, launch.retries, self._emit)
             return SweepResult(*driver.run())
         return SweepResult(*InTurn(folder, self.runs, self._bodies_of, self._emit).run())
+
+
+def _checked(config: RunConfig) -> tuple[object, ...]:
+    """Return what networks, and whether they can be trained, depend on."""
+    protocol = config.protocol
+    network = (config.method, config.method_config, config.tokens, config.precision)
+    bodies = (config.suite, config.task, config.morphologies)
+    rollouts = (protocol.num_envs, protocol.rollout_length, config.processes, config.device)
+    return network + bodies + rollouts
 
 
 def _differing_machine(found: Mapping[str, RunConfig], given: Mapping[str, RunConfig]) -> str:

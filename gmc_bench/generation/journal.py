@@ -66,8 +66,10 @@ class Journal:
         self._file.seek(0)
         content = self._file.read()
         *lines, rest = content.split(b"\n")
-        begun = header.encode().startswith(rest.rstrip(b"\0"))  # zeros: the power failed
-        if lines[0] != header.encode() if lines else not begun:
+        first = header.encode()
+        begun = first.startswith(rest.rstrip(b"\0"))  # zeros: the power failed
+        fits = lines[0] == first if lines else begun
+        if not fits:
             raise StorageError(
                 f"the file {path} is not the journal of this search; remove it to search anew"
             )

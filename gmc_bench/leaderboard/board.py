@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.ledger import BEGINNING, append, read_ledger, require_listed
+from gmc_bench.records.ledger import BEGINNING, append, leaderboard_of, read_ledger, require_listed
 from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
@@ -27,7 +27,7 @@ from gmc_bench.records.store import (
     write_atomic,
 )
 from gmc_bench.records.verification import Verification, read_verification
-from gmc_bench.records.weights import WEIGHTS, KeptWeights, kept_in
+from gmc_bench.records.weights import LEADERBOARD, WEIGHTS, KeptWeights, kept_in
 
 VERIFICATIONS = "verifications"
 
@@ -108,6 +108,26 @@ def _outcomes(verification: Verification) -> dict[Place, bool]:
     if (friction := verification.friction) is not None:
         found["frictions", "", friction.results] = friction.passed
     return found
+
+
+def board_of(record: Path | None, folder: Path | None) -> tuple[Path, Board]:
+    """Read the leaderboard that a record is looked up in.
+
+    Args:
+        record: its file, if it is named by one.
+        folder: of the leaderboard; by default the one that the file lies in, or the usual one.
+
+    Returns:
+        The folder, and what it holds: nothing if it is not there.
+
+    Raises:
+        RecordError: see `read_board`.
+    """
+    if folder is None and record is not None and record.exists():
+        folder = leaderboard_of(record)
+    folder = folder or LEADERBOARD
+    empty = Board((), (), (), 0, BEGINNING)
+    return folder, read_board(folder) if folder.is_dir() else empty
 
 
 def read_board(folder: Path, *, any_weights: bool = False) -> Board:

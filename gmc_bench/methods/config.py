@@ -12,24 +12,20 @@ def require_positive(config: Any, *names: str) -> None:
 
     Args:
         config: the settings.
-        names: of the fields; by default all. Numbers are looked at, and tuples of integers alone,
-            which are widths; all else passes.
+        names: of the fields; by default all. Numbers count, also in tuples; all else passes.
 
     Raises:
-        ConfigError: an integer is below one, a number is not positive and finite, or one of several
-            widths is below one.
+        ConfigError: an integer is below one, or a number not positive and finite.
     """
     for name in names or fields_of(config):
         value = getattr(config, name)
-        if isinstance(value, tuple):
-            widths = all(type(width) is int for width in value)  # to `isinstance`, True is one
-            if widths and any(width < 1 for width in value):
-                raise ConfigError(f"{name!r} must hold widths of at least 1, got {value}")
-        elif not isinstance(value, (int, float)) or isinstance(value, bool):
-            continue
-        elif not 0 < value < float("inf"):
-            kind = "at least 1" if isinstance(value, int) else "positive"
-            raise ConfigError(f"{name!r} must be {kind}, got {value}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if not isinstance(number, (int, float)) or isinstance(number, bool):
+                continue
+            if not 0 < number < float("inf"):
+                kind = "at least 1" if isinstance(number, int) else "positive"
+                what = f"hold numbers that are {kind}" if isinstance(value, tuple) else f"be {kind}"
+                raise ConfigError(f"{name!r} must {what}, got {value}")
 
 
 def require_unset(config: "NetworkConfig", name: str, why: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from gmc_bench.core.config import coerce, shown, type_hints
 from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.core.escape import one_line
-from gmc_bench.core.registry import raised_at
+from gmc_bench.core.registry import failure_text
 
 ALLOWED = (
     "int, float, bool, str, Literal, tuples of these, None beside one of them, or a dataclass of "
@@ -41,10 +41,9 @@ def require_settings(method: str, settings: type[Any]) -> None:
     except ConfigError as error:
         raise PluginError(f"the settings of the method {method!r}: {error}") from error
     except Exception as error:  # a class of a plug-in may raise anything
-        what = one_line(f"{type(error).__name__}: {error}")
         raise PluginError(
             f"the settings of the method {method!r} cannot be made of their defaults: "
-            f"{what}{raised_at(error)}"
+            f"{failure_text(error)}"
         ) from error
     _require_fields(method, values, "")
     _SOUND.add(settings)

@@ -183,10 +183,11 @@ class MethodSpec:
 
     def build(self, config: Any, spec: Any, num_outputs: int, num_bodies: int = 1) -> Any:
         """Build the network (imports torch); `num_bodies` counts for per-body methods only."""
-        given = (config, spec, num_outputs, num_bodies)[: None if self.capabilities.per_body else 3]
         with self._beside():
             builder = load_target(self.builder) if isinstance(self.builder, str) else self.builder
-            return builder(*given)
+            if self.capabilities.per_body:
+                return builder(config, spec, num_outputs, num_bodies)
+            return builder(config, spec, num_outputs)
 
     def _beside(self) -> AbstractContextManager[None]:
         """Let a method that is a file import what lies beside it."""

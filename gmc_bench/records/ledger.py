@@ -50,8 +50,11 @@ class Ledger(NamedTuple):
 
 def leaderboard_of(file: Path) -> Path | None:
     """Return the leaderboard that a file lies in, the innermost; `None` if it lies in none."""
-    above = (*file.parents, *file.resolve().parents)  # a short path stays one
-    return next((path for path in above if (path / LEDGER_NAME).is_file()), None)
+    for found in file.resolve().parents:
+        if (found / LEDGER_NAME).is_file():
+            # In messages, a short path stays one.
+            return next((path for path in file.parents if path.resolve() == found), found)
+    return None
 
 
 def require_listed(path: Path, expected: str, found: str) -> None:

@@ -340,7 +340,7 @@ def _check_digest(path: Path, data: bytes, content: dict[str, Any], schema: _Sch
         member = schema.canonical({"digest": stated}).strip()[1:-1]
         actual = _sha256(_without(whole, member))
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} holds a value that no such file can hold: {error}") from error
+        raise RecordError(f"{path} holds what no file with a digest can: {error}") from error
     if stated is None:
         raise RecordError(f"{path} has no digest; such files are written by gmc-bench, not by hand")
     if stated != actual:

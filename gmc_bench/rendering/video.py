@@ -104,13 +104,16 @@ def load_encoder() -> Any:
             f"videos need the package imageio-ffmpeg, which is not installed; run: {EXTRA}"
         ) from error
     try:
-        program = encoder.get_ffmpeg_exe()  # the package does not have one for all machines
-    except RuntimeError:
-        program = "ffmpeg"
+        program = encoder.get_ffmpeg_exe()  # which is what IMAGEIO_FFMPEG_EXE says, unseen
+    except RuntimeError as error:  # the package does not bring one for all machines
+        raise ConfigError(
+            "videos need the encoder ffmpeg, and none was found that runs; install it, or set "
+            "IMAGEIO_FFMPEG_EXE to its path"
+        ) from error
     if shutil.which(program) is None:
         raise ConfigError(
-            f"videos need the encoder ffmpeg, but there is no program {program!r}; install it, or "
-            f"set IMAGEIO_FFMPEG_EXE to its path"
+            f"videos need the encoder ffmpeg, but {program!r} is no program; set "
+            f"IMAGEIO_FFMPEG_EXE to its path, or leave the variable out"
         )
     return encoder
 

@@ -394,8 +394,7 @@ class BatchSimulator:
         Returns:
             (sum of the rows' state sizes,) float64.
         """
-        sizes = [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in state["model_index"]]
-        bounds = np.cumsum([0, *sizes])
+        bounds = np.cumsum([0, *self._state_sizes(state["model_index"])])
         found: DoubleArray = state["physics"][bounds[rows.start] : bounds[rows.stop]]
         return found
 
@@ -445,8 +444,12 @@ class BatchSimulator:
                 f"this state names models that are not among these {len(self.models)}; "
                 f"{FITTING_STATE}"
             )
-        sizes = [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in index]
-        require_shapes(state, {"physics": (sum(sizes),)}, "this state", FITTING_STATE)
+        length = sum(self._state_sizes(index))
+        require_shapes(state, {"physics": (length,)}, "this state", FITTING_STATE)
+
+    def _state_sizes(self, model_index: IntArray) -> list[int]:
+        """Return how many numbers of `physics` belong to each row."""
+        return [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in model_index]
 
 
 def _start_state(model: Any) -> DoubleArray:

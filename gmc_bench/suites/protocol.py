@@ -1,9 +1,9 @@
 """The rules of a run: how much it trains, with which settings, and how it is evaluated."""
 
-import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from gmc_bench.core.arguments import require_number
 from gmc_bench.core.errors import ConfigError
 
 MAX_ENV_STEPS = 10**11
@@ -11,11 +11,11 @@ MAX_ENV_STEPS = 10**11
 
 
 def _require_finite(config: Any, prefix: str = "") -> None:
-    """Raise for a number that no record can hold, nor any other comparison catch."""
+    """Raise unless every float is finite; comparisons let NaN pass."""
     for item in fields(config):
         value = getattr(config, item.name)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"'{prefix}{item.name}' must be a finite number, got {value}")
+        if isinstance(value, float):
+            require_number(value, f"'{prefix}{item.name}'")
 
 
 @dataclass(frozen=True, kw_only=True)

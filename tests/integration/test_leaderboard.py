@@ -209,6 +209,8 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     # Its own leaderboard has the weights, whichever folder of records is the default.
     elsewhere = desk.here("leaderboard", "verify", desk.board / name).out
     assert elsewhere == f"verified  {desk.board / name}: 4 episodes equal\n"
+    asked = ("leaderboard", "verify", desk.board / name, "--records", tmp_path / "other")
+    assert "no policy.safetensors with the weights" in desk.here(*asked, code=2).err
     assert read_ledger(desk.board / LEDGER_NAME) == ledger
     assert desk.verify("--all", "--unverified") == ""
 

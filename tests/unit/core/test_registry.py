@@ -266,6 +266,9 @@ def test_files_import_what_lies_beside_them_also_where_names_are_the_same(tmp_pa
             assert items[value]() == (value, -value, -value)
             with importable(tmp_path / "ab"[value]):
                 assert items[value]() == (value, -value, -value)
+            with importable(tmp_path / "ba"[value]):  # one plug-in loads another
+                assert items[1 - value]() == (1 - value, value - 1, value - 1)
+            assert items[value]() == (value, -value, -value)
     assert sys.meta_path == places
     # A module that was loaded once stays the same: its classes are told apart by identity.
     assert sys.modules["beside_my_colour.shade"].DEPTH == 0

@@ -10,6 +10,7 @@ from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
+from gmc_bench.experiments.events import Remark
 from gmc_bench.robots import get_robot
 from gmc_bench.tasks.quadruped_velocity import TASK
 
@@ -111,9 +112,10 @@ def test_trials_before_an_interruption_are_reported(subject, tmp_path, monkeypat
     monkeypatch.setattr(module, "open_policy", lambda path: (subject.policy, TASK))
     monkeypatch.setattr(module, "require_video", lambda: None)
     monkeypatch.setattr(module, "write_video", stop)
-    options = DeployOptions(trial="forward", trials=4, video="failed")
+    options, told = DeployOptions(trial="forward", trials=4, video="failed"), []
     with pytest.raises(error if isinstance(error, type) else type(error)):
-        module.deploy(tmp_path / "walk.onnx", options, tmp_path / "report")
+        module.deploy(tmp_path / "walk.onnx", options, tmp_path / "report", listener=told.append)
+    assert told[-1] == Remark(f"report of the trials so far: {tmp_path / 'report'}")
     text = (tmp_path / "report" / "table.md").read_text()
     assert "Incomplete: stopped after 2 of 4 trials." in text  # the second fell, and was filmed
     content = json.loads((tmp_path / "report" / "deploy.json").read_text())

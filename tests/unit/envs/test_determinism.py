@@ -197,6 +197,10 @@ def test_a_state_of_other_environments_is_refused(make_env):
     for wrong in (state, {**state, "episode_return": np.zeros(3)}, env.core.get_state()):
         with pytest.raises(ConfigError, match=r"^this state holds .*; use one of as many"):
             env.set_state(wrong)
+    uneven = make_env(3)
+    uneven.reset(seed=2)
+    with pytest.raises(ConfigError, match="must sum to 1"):
+        env.set_state({**uneven.get_state(), "sampling": before["sampling"] / 2})
     for name, value in env.get_state().items():
         np.testing.assert_array_equal(value, before[name])
 

@@ -282,8 +282,8 @@ def test_commands_that_give_something_else_are_named(mistakes, message):
 
 def test_a_command_may_draw_nothing():
     def draw(uniform, heading):
-        assert uniform.shape == (4, 0)
-        return np.full((4, 1), 0.5), np.full(4, np.nan)
+        assert uniform.shape == (len(heading), 0)
+        return np.full((len(heading), 1), 0.5), np.full(len(heading), np.nan)
 
     steer = {"steer": lambda command, kept, heading: command}
     numbers = {"num_values": 1, "num_draws": 0, "resample_s": 1.0}
@@ -298,6 +298,9 @@ def test_a_heading_that_bodies_lack_cannot_be_held():
     """It would be zero for ever: the command would be one that never steers."""
     with pytest.raises(ConfigError, match=r"holds headings, which only bodies with joint drives"):
         _core(replace(TASK, command=VelocityCommand.fixed(0.5, held=True)))
+    rarely = replace(VelocityCommand.fixed(0.5), straight=0.01)
+    with pytest.raises(ConfigError, match=r"holds headings"):  # not only once one is drawn
+        _core(replace(TASK, command=rarely))
     core = _core(replace(TASK, command=VelocityCommand.fixed(0.5, yaw=0.25)))
     assert core.command.tolist() == [[0.5, 0.0, 0.25]] * 4
 

@@ -35,6 +35,9 @@ SPECS = {"one": SPEC, "two": SPEC.replace(seed=2)}
 OUT = Path("sweep")
 
 
+CHECK = Sweep.check_methods
+
+
 @pytest.fixture(autouse=True)
 def _no_networks(monkeypatch):
     monkeypatch.setattr(Sweep, "check_methods", lambda sweep, **options: None)
@@ -288,6 +291,21 @@ def test_a_launch_that_does_not_fit_is_refused_before_anything_runs(options, rea
     with pytest.raises(ConfigError, match=reason):
         Sweep(SPECS, out=OUT).run(**{"launcher": "local", **options})
     assert not OUT.exists()
+
+
+def test_networks_are_built_once_where_others_train_and_for_every_run_here(monkeypatch):
+    built = []
+
+    def check(session, *, trains_here):
+        built.append((session.config.precision, session.config.seed, trains_here))
+
+    monkeypatch.setattr("gmc_bench.experiments.session.check_method", check)
+    specs = {"three": SPEC.replace(precision="bfloat16"), **SPECS}
+    CHECK(Sweep(specs), trains_here=False)
+    assert built == [("bfloat16", 1, False), ("float32", 1, False)]
+    built.clear()
+    CHECK(Sweep(specs), trains_here=True)
+    assert built == [("bfloat16", 1, True), ("float32", 1, True), ("float32", 2, True)]
 
 
 def test_what_comes_to_the_same_run_is_run_once():

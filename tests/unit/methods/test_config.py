@@ -38,7 +38,12 @@ def test_own_fields_may_be_zero():
     [
         (NetworkConfig, "embedding_init", 0.0, "'embedding_init' must be positive, got 0.0"),
         (NetworkConfig, "decoder_init", float("inf"), "'decoder_init' must be positive, got inf"),
-        (NetworkConfig, "decoder_hidden", (8, 0), "'decoder_hidden' must hold widths of at least "),
+        (
+            NetworkConfig,
+            "decoder_hidden",
+            (8, 0),
+            "'decoder_hidden' must hold numbers that are at ",
+        ),
         (NetworkConfig, "height_map_hidden", (), "'height_map_hidden' must hold at least one wid"),
         (AttentionConfig, "num_layers", 0, "'num_layers' must be at least 1, got 0"),
         (AttentionConfig, "num_heads", 0, "'num_heads' must be at least 1, got 0"),
@@ -65,17 +70,19 @@ def test_a_subclass_chooses_which_of_its_own_are_positive():
         Strict(size=0)
 
 
-def test_tuples_of_anything_but_integers_are_no_widths():
+def test_numbers_in_tuples_are_positive_too():
     @dataclass(frozen=True)
     class Mixed:
         names: tuple[str, ...] = ("a", "b")
-        scales: tuple[float, ...] = (0.5, 0.0)
+        scales: tuple[float, ...] = (0.5, 0.1)
         flags: tuple[bool, ...] = (False, True)
         widths: tuple[int, ...] = (2, 1)
 
     require_positive(Mixed())
-    with pytest.raises(ConfigError, match="'widths' must hold widths of at least 1"):
+    with pytest.raises(ConfigError, match="'widths' must hold numbers that are at least 1"):
         require_positive(Mixed(widths=(2, 0)))
+    with pytest.raises(ConfigError, match="'scales' must hold numbers that are positive"):
+        require_positive(Mixed(scales=(0.5, 0.0)), "scales")
 
 
 def _others(config, field, value):

@@ -22,7 +22,7 @@ def test_paper_preset_is_the_default():
         ({"num_blocks": -1}, "'num_blocks' must be at least 1, got -1"),
         ({"norm_eps": 0.0}, "'norm_eps' must be positive, got 0.0"),
         ({"decoder_init": float("nan")}, "'decoder_init' must be a finite number, got nan"),
-        ({"decoder_hidden": [64, 0]}, "'decoder_hidden' must hold widths of at least 1"),
+        ({"decoder_hidden": [64, 0]}, "'decoder_hidden' must hold numbers that are at least 1"),
         ({"cell": "lstm"}, "'cell' must be one of birnn, bigru, bilstm, bimamba2"),
         ({"cell": "bimamba2", "mamba_head": 48}, "'mamba_head' must divide .* = 128, got 48"),
         ({"cell": "bimamba2", "hidden": 40}, "'mamba_head' must divide .* = 80, got 64"),

@@ -45,6 +45,11 @@ def test_a_file_lies_in_the_innermost_leaderboard(tmp_path: Path, monkeypatch) -
     assert leaderboard_of(Path("results/one.json")) == Path()
     monkeypatch.chdir(inner / "results")
     assert leaderboard_of(Path("one.json")) == inner
+    # What lies outside does not lie inside for being named from within, or through a link.
+    (tmp_path / "other.json").write_text("")
+    assert leaderboard_of(Path("../../../other.json")) is None
+    (inner / "link.json").symlink_to(tmp_path / "other.json")
+    assert leaderboard_of(inner / "link.json") is None
 
 
 def test_every_line_holds_the_digest_of_the_one_before(ledger: Path) -> None:

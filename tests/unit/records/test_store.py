@@ -197,10 +197,19 @@ def test_an_old_run_scored_on_train_bodies_alone_was_of_a_single_robot_controlle
         (b'{"schema_version": [1]}', r"has schema_version \[1\]"),
         (b'{"schema_version": 1}', "has no digest"),
         (b'{"schema_version": 1, "digest": 5}', "its digest is 5 but"),
-        (b'{"schema_version": 1, "digest": "0", "x": NaN}', "a value that no such file can hold"),
-        (b'{"schema_version": 2, "x": 1' + b"0" * 400 + b"}", "a value that no such file can hold"),
-        (b'{"schema_version": 1, "digest": "0", "x": 1e999}', "a value that no such file can hold"),
-        (b'{"schema_version": 1, "digest": "0", "x": "\\ud800"}', "no such file can hold"),
+        (
+            b'{"schema_version": 1, "digest": "0", "x": NaN}',
+            "what no file with a digest can: ",
+        ),
+        (
+            b'{"schema_version": 2, "x": 1' + b"0" * 400 + b"}",
+            "what no file with a digest can: ",
+        ),
+        (
+            b'{"schema_version": 1, "digest": "0", "x": 1e999}',
+            "what no file with a digest can: ",
+        ),
+        (b'{"schema_version": 1, "digest": "0", "x": "\\ud800"}', "with a digest can: "),
     ],
 )
 def test_refuses_what_is_no_record(tmp_path: Path, data: bytes, message: str) -> None:
