@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
-from gmc_bench.envs.terms import CheckedCommand, Kind, Term, read_only
+from gmc_bench.envs.terms import Kind, Term, checked_command, read_only
 from gmc_bench.sim.batch import FITTING_STATE, BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.layout import CONTROL_LIMIT
@@ -147,11 +147,7 @@ class EnvironmentCore:
             (num_envs, task.command.num_values if task.command else 0)
         )
         """(B, C) float64, what is asked of the bodies."""
-        self._command = (
-            CheckedCommand(task.id, task.command, has_headings=self.driven is not None)
-            if task.command
-            else None
-        )
+        self._command = checked_command(task, has_headings=self.driven is not None)
         self._kept_heading: DoubleArray = np.full(num_envs, np.nan)  # rad; nan: none is kept
         padding = self.table.limb_padding_mask
         self._num_tokens = int((~padding).sum(axis=1).max())

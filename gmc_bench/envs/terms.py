@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
 from gmc_bench.core.registry import failure_text
 from gmc_bench.core.types import Array, BoolArray, DoubleArray
-from gmc_bench.tasks.spec import Command
+from gmc_bench.tasks.spec import Command, Task
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
@@ -139,6 +139,13 @@ class CheckedCommand:
         found = _checked(where, command, [(count, self._command.num_values)], _NUMBERS)
         _require_finite(where, found)
         return found
+
+
+def checked_command(task: Task, *, has_headings: bool) -> CheckedCommand | None:
+    """Return the command of a task, see `CheckedCommand`; `None` if it has none."""
+    if task.command is None:
+        return None
+    return CheckedCommand(task.id, task.command, has_headings=has_headings)
 
 
 def _called(where: str, function: Callable[[], T]) -> T:
