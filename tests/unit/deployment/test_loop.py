@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.deployment import loop
 from gmc_bench.deployment.adapter import Adapter
 from gmc_bench.deployment.interface import with_order
 from gmc_bench.deployment.loop import Latency, Watch, _displacement, fall_of, run_trial
@@ -32,6 +33,19 @@ class Constant:
     def __call__(self, tokens, robot):
         time.sleep(self.delay)
         return np.full(tokens.shape[1], self.action, np.float32)
+
+
+class Clock:
+    """Stands in for `time`; only sleep passes."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
 
 
 @pytest.fixture(scope="module")
@@ -376,6 +390,32 @@ def test_real_time_is_kept_and_misses_are_counted(subject, make_robot, monkeypat
     assert late.policy_ms.median >= 25.0
 
 
+def test_steps_start_at_the_rate_of_the_policy_whatever_their_work_takes(
+    subject, make_robot, monkeypatch
+):
+    robot, clock, calls = make_robot(), Clock(), []
+    advance = robot.advance
+
+    class Working(Constant):
+        def __call__(self, tokens, robot):
+            calls.append(clock.now)
+            clock.sleep(0.005)
+            return super().__call__(tokens, robot)
+
+    def advance_slowly(substeps):
+        clock.sleep(0.008)
+        advance(substeps)
+
+    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(robot, "advance", advance_slowly)
+    result = run(robot, Working(subject.manifest), seconds=0.4, realtime=True)
+    starts = np.array(calls[20:])  # twenty to warm up
+    np.testing.assert_allclose(starts - starts[0], 0.02 * np.arange(20), atol=1e-9)
+    for found, expected in ((result.policy_ms, 5.0), (result.tick_ms, 13.0)):
+        assert list(vars(found).values()) == pytest.approx([expected] * 3)
+    assert result.deadline_misses == 0
+
+
 def test_a_robot_does_not_catch_up_after_a_step_that_took_too_long(subject, make_robot):
     class Slow(Constant):
         def __call__(self, tokens, robot):
@@ -388,6 +428,20 @@ def test_a_robot_does_not_catch_up_after_a_step_that_took_too_long(subject, make
     assert len(calls) == 20 + result.steps == 33
     # Nine periods lie between the ten steps that follow.
     assert calls[32] - calls[22] >= 0.1 + 9 * 0.02 - 0.005
+
+
+def test_the_command_rises_within_a_second_and_stays(subject, make_robot):
+    told = []
+
+    class Told(Constant):
+        def __call__(self, tokens, robot):
+            told.append(float(tokens[0, 0, subject.manifest.layout.slots["command"]][0]))
+            return super().__call__(tokens, robot)
+
+    result = run(make_robot(), Told(subject.manifest), seconds=1.4)
+    assert result.steps == 70
+    rising = [0.01 * step for step in range(1, 51)]  # m/s
+    assert told[20:] == pytest.approx([*rising, *[0.5] * 20])  # twenty to warm up
 
 
 @pytest.mark.parametrize("name", sorted(ROBOTS))
