@@ -141,25 +141,6 @@ def test_seed_decides_name_and_body():
     assert grow_seed(7).digest != grow_seed(8).digest
 
 
-def test_splits_are_dealt_in_turn_within_each_size():
-    by_size: dict[int, list[int]] = {}
-    for seed in range(60):
-        by_size.setdefault(grow_seed(seed).num_limbs - 1, []).append(seed)
-    even, odd = by_size[4][:3], by_size[5][:3]
-    train, test = assign_splits([*even, *odd])
-    assert train == (even[0], even[2], odd[1])
-    assert test == (even[1], odd[0], odd[2])
-
-
-def test_search_keeps_viable_seeds_until_every_size_is_complete(monkeypatch):
-    monkeypatch.setitem(globals(), "is_viable", lambda seed, body: seed % 3 == 0)
-    found = list(search_seeds(2))
-    sizes = Counter(grow_seed(seed).num_limbs - 1 for seed in found)
-    assert sizes == {limbs: 2 for limbs in LIMB_COUNTS}
-    assert all(seed % 3 == 0 for seed in found)
-    assert found == sorted(found)
-
-
 def test_another_content_is_refused(monkeypatch):
     forged = replace(RELEASED[MINI], id="forged-v1", train_seeds=(0,), test_seeds=(1,))
     monkeypatch.setitem(released.RELEASED, forged.id, forged)
