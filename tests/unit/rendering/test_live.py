@@ -34,6 +34,22 @@ def simulation(subject):
     return LiveSimulation([contestant(subject), contestant(subject, "other")])
 
 
+@pytest.mark.parametrize(
+    ("per_body", "tested", "names"),
+    [
+        (False, 1, ["biped"]),
+        (True, 1, ["chain-3", "star-4"]),  # it has weights for the train bodies only
+        (False, 0, ["chain-3", "star-4"]),
+    ],
+)
+def test_policies_control_the_test_bodies_if_they_can(subject, per_body, tested, names):
+    *train, test = subject.bodies
+    one = contestant(subject)
+    one.session.bodies = SimpleNamespace(split={"train": train, "test": [test][:tested]}.get)
+    one.session.method.capabilities.per_body = per_body
+    assert [body.name for body in one.bodies] == names
+
+
 def run(simulation, steps):
     for _ in range(steps):
         simulation.step()
@@ -80,8 +96,10 @@ def test_the_speed_is_that_of_the_last_half_second(subject):
 
 
 def test_wishes_come_true(simulation):
-    simulation.change({"push": [2.0, 0.0]})
-    assert simulation._core.simulator.data(0).qvel[0] == pytest.approx(2.0, abs=0.2)
+    before = simulation._core.simulator.data(0).qvel.copy()
+    simulation.change({"push": [2.0, -1.5]})
+    pushed = simulation._core.simulator.data(0).qvel - before
+    np.testing.assert_allclose(pushed[:3], [2.0, -1.5, 0.0])
     simulation.change({"friction": 0.1})
     model = simulation._core.simulator.model(0)
     assert set(model.geom_friction[:, 0].round(6)) == {0.07}
@@ -216,8 +234,17 @@ def head_of(server, path):
     return answer
 
 
-def test_no_other_page_can_hold_it_in_a_frame(server):
-    assert head_of(server, "/").getheader("X-Frame-Options") == "DENY"
+@pytest.mark.parametrize("path", ["/", "/events"])
+def test_no_other_page_can_hold_or_keep_it(server, path):
+    assert (
+        dict(head_of(server, path).getheaders()).items()
+        >= {
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }.items()
+    )
 
 
 def test_viewers_beyond_the_limit_are_sent_away(server):
