@@ -164,6 +164,18 @@ def test_the_ratio_to_the_plain_network_is_that_of_speeds(monkeypatch):
     assert figures == pytest.approx((4.0, 1750.0, 0.25))
 
 
+def test_the_slope_is_that_of_log_time_over_log_tokens(setting, monkeypatch):
+    sizes = {"TOKENS": (4,), "BATCHES": (1,), "SCALING_TOKENS": (4, 8, 16)}
+    for name, value in sizes.items():
+        monkeypatch.setattr(policy, name, value)
+    counts = iter(sizes["SCALING_TOKENS"])
+    monkeypatch.setattr(policy, "repeat", lambda act, seconds: Timing([next(counts) ** 2], [1.0]))
+    figures = MEASURES["policy"](replace(setting, methods=setting.methods[:1])).figures
+    scaling = figures["methods"]["recmorph"]["scaling"]
+    assert scaling["latency_ms"] == [16e3, 64e3, 256e3]
+    assert scaling["slope"] == pytest.approx(2.0)
+
+
 def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
     monkeypatch.setattr(methods, "MIN_ROUNDS", 3)
     chosen = tuple(map(METHODS.get, ("recmorph", "nervenet", "swat")))
@@ -189,9 +201,12 @@ def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
     (table,) = report.tables
     assert [row[0] for row in table.rows] == ["recmorph", "nervenet", "swat"]
     assert [table.rows[0][3], table.rows[0][5]] == ["1.00", "1.00"]
-    swat = figures["methods"][1]
-    ratios = [a / b for a, b in zip(swat["reference_seconds"], swat["seconds"], strict=True)]
-    assert table.rows[2][3] == f"{median(ratios):.2f}"
+    swat, expected = figures["methods"][1], []
+    for name in ("seconds", "acting_seconds"):
+        own, beside = swat[name], swat[f"reference_{name}"]
+        ratios = [b / a for a, b in zip(own, beside, strict=True)]
+        expected += [f"{64 / median(own):,.0f}", f"{median(ratios):.2f}"]  # env steps
+    assert table.rows[2][2:6] == expected
     assert [event.done for event in told] == [0, 1, 2]
 
 
