@@ -73,28 +73,3 @@ def test_an_action_s_offset_is_read_back_at_the_native_joint(robot, order):
 def test_unknown_order():
     with pytest.raises(MorphologyError, match="has no joint order 'sdk'"):
         GO1.native_places("sdk")
-
-
-def test_pd_law_by_hand():
-    drive = drive_of(GO1)
-    angles = drive.stance + 0.1
-    velocities = np.full(12, 2.0)
-    torques = drive.torques(drive.targets(np.zeros(12)), angles, velocities)
-    np.testing.assert_allclose(torques, 25 * -0.1 - 0.5 * 2.0)
-
-
-def test_target_is_the_stance_plus_a_quarter_of_the_action(robot):
-    np.testing.assert_allclose(
-        drive_of(robot).targets(np.ones(12)), np.array(robot.pose.angles) + 0.25
-    )
-
-
-def test_torques_are_clipped(robot):
-    drive = drive_of(robot)
-    far = drive.stance + 100.0
-    limits = [link.joint.torque_limit for link in robot.links]
-    still = np.zeros((5, 12))
-    np.testing.assert_array_equal(drive.torques(far, drive.stance, still), np.tile(limits, (5, 1)))
-    np.testing.assert_array_equal(
-        drive.torques(-far, drive.stance, still), -np.tile(limits, (5, 1))
-    )

@@ -5,7 +5,6 @@ import mujoco
 import numpy as np
 import pytest
 
-from gmc_bench.core.errors import ConfigError
 from gmc_bench.robots import GO1, GO2
 from gmc_bench.robots.mjcf import HeightField
 from gmc_bench.robots.model import compile_robot
@@ -36,13 +35,6 @@ def _limits(robot):
 
 def _bodies_on_the_ground(compiled, data):
     return {compiled.model.geom_bodyid[contact.geom2] for contact in data.contact}
-
-
-def test_tilt_by_hand():
-    quaternions = np.array(
-        [[1, 0, 0, 0], [math.cos(0.1), math.sin(0.1), 0, 0], [math.cos(0.3), 0, 0, math.sin(0.3)]]
-    )
-    np.testing.assert_allclose(tilt_of(quaternions), [0.0, 0.2, 0.0], atol=1e-12)
 
 
 def test_stands_at_rest_for_ten_seconds(robot):
@@ -110,8 +102,3 @@ def test_stands_as_high_above_a_height_field():
     _, tilts, heights, _ = _run(raised, start, 3.0)
     assert heights[-1] == pytest.approx(settle(level)[2] - 0.5, abs=2e-3)
     assert tilts[-1] < 2.0
-
-
-def test_settling_needs_time():
-    with pytest.raises(ConfigError, match="positive time"):
-        settle(compile_robot(GO1), seconds=0.0)
