@@ -128,11 +128,18 @@ def test_wandb_without_a_team_takes_the_users_own(wandb: Any) -> None:
 def test_wandb_takes_the_project_of_the_variable_before_its_own(
     wandb: Any, environment: dict[str, str]
 ) -> None:
-    for project in ("gmc-bench", "theirs"):
-        connect("wandb")
+    for asked, project in ((None, "gmc-bench"), (None, "theirs"), ("walks", "walks")):
+        connect("wandb", asked)
         _, options = wandb.calls[-1]
         assert (options["entity"], options["project"]) == (None, project)
         environment["WANDB_PROJECT"] = "theirs"
+
+
+def test_wandb_keeps_variables_that_are_set(wandb: Any, environment: dict[str, str]) -> None:
+    environment |= {"WANDB_SILENT": "false", "WANDB_ERROR_REPORTING": "true"}
+    wanted = environment.copy()
+    connect("wandb")
+    assert environment == wanted
 
 
 # MLflow.
@@ -187,6 +194,23 @@ def test_mlflow_has_a_new_run_with_all_settings(
             {"metrics": [("score/test", 2.0, 256)], "tags": [("official", "yes")]},
         ),
     ]
+
+
+def test_mlflow_takes_the_experiment_of_the_variable_before_its_own(
+    mlflow: Recorder, environment: dict[str, str]
+) -> None:
+    for asked, experiment in ((None, "gmc-bench"), (None, "theirs"), ("walks", "walks")):
+        mlflow.calls.clear()
+        connect("mlflow", asked)
+        assert mlflow.calls[0] == ("get_experiment_by_name", experiment)
+        environment["MLFLOW_EXPERIMENT_NAME"] = "theirs"
+
+
+def test_mlflow_keeps_variables_that_are_set(mlflow: Recorder, environment: dict[str, str]) -> None:
+    environment |= {"MLFLOW_DISABLE_TELEMETRY": "false", "MLFLOW_LOGGING_LEVEL": "DEBUG"}
+    wanted = environment.copy()
+    connect("mlflow")
+    assert environment == wanted
 
 
 def test_mlflow_goes_on_with_the_run_of_the_same_id(mlflow: Recorder) -> None:
