@@ -400,7 +400,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tiny, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [*FOUND, *EVOLVED, *DESCENDED])
+@pytest.mark.parametrize("name", [*FOUND, *DESCENDED])
 def test_a_released_set_comes_out_as_released(name, tmp_path, monkeypatch):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
     bodies = build_released.__wrapped__(name)
