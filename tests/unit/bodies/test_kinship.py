@@ -1,7 +1,6 @@
 """Kinship of bodies: which share a limb tree, and which a geometry."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +11,6 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.morphologies import chain
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.records.kinship import _published, evolution_run
-from gmc_bench.records.units import _OLDER
-from gmc_bench.tasks import TASKS
-from gmc_bench.tasks.rewards import forward_velocity
-from gmc_bench.tasks.spec import RewardTerm
 
 
 @pytest.fixture(scope="module")
@@ -122,34 +117,3 @@ def test_published_bodies_have_the_kin_that_is_stored() -> None:
 )
 def test_names_tell_the_run_of_evolution(name: str, run: str | None) -> None:
     assert evolution_run(name) == run
-
-
-def test_returns_are_distances_where_every_reward_is_a_speed() -> None:
-    found = {name: TASKS.get(name).metres_per_return for name in TASKS.names()}
-    metres = {name: value for name, value in found.items() if value is not None}
-    assert metres == pytest.approx(_OLDER)
-
-
-def _rewarded(*weights: float) -> dict[str, object]:
-    """Return flat terrain's speed as rewards of these weights."""
-    (speed,) = TASKS.get("unimal-ft-v1").rewards
-    return {"rewards": tuple(replace(speed, name=f"{w:g}", weight=w) for w in weights)}
-
-
-@pytest.mark.parametrize(
-    ("changes", "metres"),
-    [
-        (_rewarded(4.0), 0.02 / 4.0),
-        (_rewarded(-1.0), None),  # the way back
-        (_rewarded(1.0, 2.0), None),
-        (_rewarded(), None),
-        ({"rewards": (RewardTerm("x", 1.0, partial(forward_velocity)),)}, None),  # not marked
-        ({"failure_cost": 1.0}, None),
-        ({"only_positive": True}, None),
-        ({"reward_rates": True}, None),
-    ],
-)
-def test_returns_that_are_more_than_a_weighted_speed_are_no_distances(
-    changes: dict[str, object], metres: float | None
-) -> None:
-    assert replace(TASKS.get("unimal-ft-v1"), **changes).metres_per_return == metres

@@ -19,17 +19,6 @@ def test_a_suite_on_flat_terrain_under_the_rules_of_the_first(name, bodies, limb
     assert suite.marks_loops == (name == "closed-loop")
 
 
-def test_the_quadruped_suite_trains_and_measures_as_long_as_the_paper():
-    suite = SUITES.load("quadruped-friction")
-    paper, measured = suite.protocol("paper"), suite.measurements["paper"]
-    assert (paper.num_envs, paper.rollout_length, paper.num_iterations) == (512, 32, 10_000)
-    assert paper.env_steps == 163_840_000
-    assert (measured.num_envs, measured.seconds, measured.forward) == (256, 100.0, 1.0)
-    assert {item.env_steps for item in suite.protocols.values()} == {
-        4_096, 3_000_000, 10_000_000, 163_840_000
-    }  # fmt: skip
-
-
 def test_larger_bodies_are_as_large_as_in_the_paper():
     bodies = load_morphologies("gmc-large-v1")
     sizes = [body.num_limbs for body in bodies.split("train")]

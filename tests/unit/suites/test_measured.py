@@ -1,4 +1,4 @@
-"""What the quadruped suite measures; the digest of a suite leaves defaults out."""
+"""How long the quadruped suite trains and what it measures; its digest leaves defaults out."""
 
 from dataclasses import replace
 
@@ -32,6 +32,16 @@ def test_frictions_commands_and_times_are_those_of_the_suites_page(protocol, siz
     assert (found.rule, found.heading, found.noise) == ("two-state", "held", False)
     assert {name: (pair.static, pair.dynamic) for name, pair in found.pairs.items()} == PAIRS
     assert (found.direction_pair, found.directions) == ("nominal", DIRECTIONS)
+
+
+def test_training_is_as_long_as_in_the_paper():
+    suite = SUITES.get("quadruped-friction")
+    paper = suite.protocol("paper")
+    assert (paper.num_envs, paper.rollout_length, paper.num_iterations) == (512, 32, 10_000)
+    assert paper.env_steps == 163_840_000
+    assert {item.env_steps for item in suite.protocols.values()} == {
+        4_096, 3_000_000, 10_000_000, 163_840_000
+    }  # fmt: skip
 
 
 def test_every_robot_runs_in_every_condition():

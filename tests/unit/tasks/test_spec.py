@@ -76,6 +76,7 @@ def test_a_return_is_a_distance_where_a_speed_is_all_that_is_rewarded():
         {"rewards": ()},
         {"rewards": (*task.rewards, heavier)},
         {"rewards": (replace(heavier, weight=-1.0),)},
+        {"rewards": (RewardTerm("fast", 1.0, partial(forward_velocity)),)},  # not marked
         {"only_positive": True},
         {"reward_rates": True},
         {"failure_cost": 1.0},
