@@ -11,8 +11,8 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.memory import available_memory
 from gmc_bench.envs.bodies import require_bodies
-from gmc_bench.experiments.memory import available_memory
 from gmc_bench.experiments.method import (
     check_shares,
     executed_digest,

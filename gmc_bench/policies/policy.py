@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from gmc_bench.core.arguments import require_instance
 from gmc_bench.core.config import shown, to_dict, with_overrides
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
-from gmc_bench.core.integers import require_seed
+from gmc_bench.core.integers import is_count, require_seed
+from gmc_bench.core.memory import available_memory
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout, tabulate
 from gmc_bench.envs.core import EnvironmentCore
@@ -37,8 +39,10 @@ from gmc_bench.policies.policy_file import (
     read_policy_file,
     write_policy_file,
 )
+from gmc_bench.policies.size import WEIGHT, count_parameters, within_memory
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.policies.torch_state import drawing_apart
+from gmc_bench.suites.schema import MOST_SLOTS
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
 from gmc_bench.tokens.serialization import Serialization, make_serialization
@@ -49,6 +53,8 @@ DEFAULT_OPTIONS = PolicyOptions()
 """The benchmark's options."""
 _MODEL, _NORMALIZER = "model.", "normalizer."
 _CRITIC = f"{_MODEL}critic."
+_MOST_NUMBERS = 10_000_000
+"""Numbers in the tokens of one body that a file may ask for."""
 
 
 class Policy:
@@ -166,7 +172,8 @@ class Policy:
     ) -> "Policy":
         """Return what `untrained` does, for bodies whose table is at hand."""
         with drawing_apart(run_seeds(seed)[0]):
-            policy = cls._made(method, config, table, options)
+            found, config = _settings_of(method, config)
+            policy = cls._made(method, found, config, table, options, len(table))
             policy.random_state = torch.get_rng_state()
             if policy.model.per_body:
                 _start_apart(policy.model, BodyStreams(seed, table.digests), options)
@@ -199,10 +206,24 @@ class Policy:
 
         Raises:
             CheckpointError: the content is damaged or of another method.
+            ConfigError: the networks need more memory than is free.
             PluginError: the networks cannot be built.
         """
-        with drawing_apart():
-            policy = cls._made(method, config, _featureless(spec, num_bodies, digests), options)
+        found, config = _settings_of(method, config)
+        # Of separate bodies, the file holds statistics of the features of each.
+        separate = found.capabilities.per_body
+        if separate and num_bodies * spec.num_context > len(data):
+            raise CheckpointError(
+                f"{origin} holds too few numbers for separate weights of {num_bodies:,} bodies; "
+                f"restore the file"
+            )
+        table = _featureless(spec, num_bodies if separate else 1, digests)
+        count = partial(count_parameters, found, config, spec, num_bodies)
+        with (
+            drawing_apart(),
+            within_memory(count, bytes_each=WEIGHT, free=available_memory()),
+        ):
+            policy = cls._made(method, found, config, table, options, num_bodies)
         policy.set_tensors(decode_tensors(data, origin), origin)
         return policy
 
@@ -210,20 +231,19 @@ class Policy:
     def _made(
         cls,
         method: str | MethodSpec,
+        found: MethodSpec,
         config: Any,
         table: MorphologyTable,
         options: PolicyOptions,
+        num_bodies: int,
     ) -> "Policy":
         """Return a policy whose first weights are drawn from torch's generator."""
-        found = method if isinstance(method, MethodSpec) else METHODS.load(method)
-        if config is None or isinstance(config, Mapping):
-            config = found.make_config(changes=config)
         model = ActorCritic(
             found,
             config,
             table.spec,
             options.action_std,
-            num_bodies=len(table),
+            num_bodies=num_bodies,
             precision=options.precision,
         )
         normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
@@ -351,12 +371,14 @@ class Policy:
         found = read_policy_file(path)
         content = found.description
         with complete_description(found.origin):
+            spec = with_overrides(TokenSpec(1), content["tokens"])
+            _require_moderate(spec, content["num_bodies"])
             return cls.of_tensors(
                 method or content["method"],
                 found.data,
                 found.origin,
                 config=content["config"],
-                spec=with_overrides(TokenSpec(1), content["tokens"]),
+                spec=spec,
                 num_bodies=content["num_bodies"],
                 digests=content.get("bodies", ()),  # older files do not say
                 options=PolicyOptions(
@@ -579,17 +601,43 @@ def _moved(model: ActorCritic, device: str) -> ActorCritic:
         ) from error
 
 
+def _settings_of(method: str | MethodSpec, config: Any) -> tuple[MethodSpec, Any]:
+    """Return a method and its settings, given as `Policy.untrained` takes them."""
+    found = method if isinstance(method, MethodSpec) else METHODS.load(method)
+    if config is None or isinstance(config, Mapping):
+        config = found.make_config(changes=config)
+    return found, config
+
+
+def _require_moderate(spec: TokenSpec, num_bodies: Any) -> None:
+    """Raise `ValueError` for sizes in a file that no policy has, before anything is made of them.
+
+    Networks of any layout run once on two bodies when they are built.
+    """
+    sizes = (spec.max_limbs, spec.joints_per_limb, spec.num_heights)
+    if max(sizes) > MOST_SLOTS or spec.max_limbs * spec.num_features > _MOST_NUMBERS:
+        raise ValueError(
+            f"bodies of {sizes[0]:,} tokens with {sizes[1]:,} joints each and {sizes[2]:,} heights "
+            f"are too large"
+        )
+    if not is_count(num_bodies):
+        raise ValueError(f"it must be for at least one body, got {shown(num_bodies)}")
+
+
 def _featureless(spec: TokenSpec, count: int, digests: Sequence[str]) -> MorphologyTable:
-    """Return a table of bodies without features, for statistics that are read later."""
+    """Return a table of bodies without features, for statistics that are read later.
+
+    Its arrays take no memory, however many bodies there are.
+    """
     shape = (count, spec.max_limbs)
     return MorphologyTable(
         spec=spec,
         names=("",) * count,
         digests=tuple(digests),
-        context=np.zeros((*shape, spec.num_context), np.float32),
-        limb_padding_mask=np.zeros(shape, np.bool_),
-        action_padding_mask=np.zeros((*shape, spec.joints_per_limb), np.bool_),
-        parents=np.zeros(shape, np.int64),
+        context=np.broadcast_to(np.float32(0), (*shape, spec.num_context)),
+        limb_padding_mask=np.broadcast_to(np.False_, shape),
+        action_padding_mask=np.broadcast_to(np.False_, (*shape, spec.joints_per_limb)),
+        parents=np.broadcast_to(np.int64(0), shape),
         num_limbs=np.full(count, spec.max_limbs),
     )
 

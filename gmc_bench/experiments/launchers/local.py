@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.memory import available_memory, memory_of
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
-from gmc_bench.experiments.memory import available_memory, memory_of
 
 GUESSED_MEMORY = 1536 * 2**20
 """Bytes that each process of a run is taken to need before a run was measured."""

@@ -24,6 +24,7 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.bound import Observed
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.policy import Policy, run_seeds
+from gmc_bench.policies.policy_file import write_policy_file
 from gmc_bench.records.ledger import append
 from gmc_bench.suites.protocol import PPOConfig, Protocol
 from gmc_bench.tasks.unimal_ft import TASK
@@ -214,6 +215,43 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
     path.write_bytes(policy_of(seed=4).to_bytes())
     with pytest.raises(CheckpointError, match=r"is not the file that walk\.json describes"):
         Policy.load(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "reason"),
+    [
+        ("gcnt", {"tokens": {"max_limbs": 10_001}}, "bodies of 10,001 tokens .* are too large"),
+        ("gcnt", {"tokens": {"max_limbs": 6, "joints_per_limb": 10**9}}, "1,000,000,000 joints"),
+        ("gcnt", {"tokens": {"max_limbs": 6, "num_heights": 10**9}}, "1,000,000,000 heights"),
+        ("gcnt", {"tokens": {"max_limbs": 9999, "joints_per_limb": 500}}, "500 joints each"),
+        ("gcnt", {"num_bodies": 0}, "at least one body, got 0"),
+        ("gcnt", {"num_bodies": "3"}, "at least one body, got '3'"),
+        ("mlp", {"num_bodies": 300_000}, "too few numbers .* of 300,000 bodies"),
+    ],
+)
+def test_sizes_that_no_policy_has_are_refused(method, changes, reason, tmp_path):
+    save_changed(policy_of(method), tmp_path / "walk.safetensors", changes)
+    with pytest.raises(CheckpointError, match=reason):
+        Policy.load(tmp_path / "walk.safetensors")
+
+
+def test_networks_of_a_file_that_memory_cannot_hold_are_refused(tmp_path, monkeypatch):
+    save_changed(policy_of(), tmp_path / "walk.safetensors", {"config": {"width": 10**6}})
+    monkeypatch.setattr("gmc_bench.policies.policy.available_memory", lambda: 2**20)
+    with pytest.raises(ConfigError, match="need more memory than this machine gives"):
+        Policy.load(tmp_path / "walk.safetensors")
+
+
+def test_bodies_that_share_weights_take_no_memory(tmp_path):
+    policy = policy_of("gcnt")
+    save_changed(policy, tmp_path / "walk.safetensors", {"num_bodies": 10**12})
+    loaded = Policy.load(tmp_path / "walk.safetensors")
+    assert (loaded.to_bytes(), loaded.model.num_bodies) == (policy.to_bytes(), 10**12)
+
+
+def save_changed(policy, path, changes):
+    """Write a policy with changes to what its file says of it."""
+    write_policy_file(path, policy.tensors(), policy._description() | changes)
 
 
 def save_as_pair(policy, path):

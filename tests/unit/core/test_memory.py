@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.experiments import memory
+from gmc_bench.core import memory
 
 MIB = 2**20
 
