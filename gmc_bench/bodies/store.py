@@ -21,6 +21,7 @@ from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import GmcBenchError, MorphologyError, MorphologySetError, StorageError
+from gmc_bench.core.files import listed_file, read_limited
 
 DATA_VARIABLE = "GMC_BENCH_DATA"
 """Environment variable that moves the base folder."""
@@ -155,7 +156,7 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
         MorphologySetError: the set is not there, or its files are not what was written.
     """
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_limited(listed_file(folder, _MANIFEST, ".json")))
         if manifest["format"] != _FORMAT:
             raise ValueError(f"format {manifest['format']}, expected {_FORMAT}")
         if _CHECK in manifest and manifest.pop(_CHECK) != json_digest(manifest):
@@ -170,7 +171,10 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
             licence=manifest["licence"],
             notes=tuple(manifest["notes"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, GmcBenchError) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+        GmcBenchError,
+    ) as error:  # fmt: skip
         raise _damaged(set_id, folder, f"{type(error).__name__}: {error}") from error
     if bodies.digest != digest or bodies.id != set_id:
         raise _damaged(set_id, folder, "its content does not match its hash")
@@ -178,9 +182,9 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
 
 
 def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
-    path = folder / row["file"]
+    path = listed_file(folder, row["file"], ".xml")
     # The body's own hash rounds numbers; sets that were stored before there was this one lack it.
-    if row.get(_FILE, found := hashlib.sha256(path.read_bytes()).hexdigest()) != found:
+    if row.get(_FILE, found := hashlib.sha256(read_limited(path)).hexdigest()) != found:
         raise MorphologyError(f"{path.name} was changed")
     body = read_mjcf(path)
     if body.digest != row["digest"]:

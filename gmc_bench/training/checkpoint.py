@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.core.config import json_digest
+from gmc_bench.core.config import json_digest, shown
 from gmc_bench.core.errors import CheckpointError, StorageError
+from gmc_bench.core.files import listed_file, read_limited
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import DamagedFileError, decode_tensors, encode_tensors
+from gmc_bench.records.parts import require_shallow
 
 SCHEMA_VERSION = 4
 MANIFEST = "checkpoint.json"
@@ -136,12 +138,13 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
         CheckpointError: a file is missing or changed, or the settings differ.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(read_limited(listed_file(path, MANIFEST, ".json")))
+        require_shallow(manifest)
         if not isinstance(manifest, dict) or _digest(manifest) != manifest.get("digest"):
             raise DamagedFileError(f"the checkpoint {path} is damaged: {MANIFEST} was changed")
-        if manifest["schema_version"] != SCHEMA_VERSION:
+        if (layout := manifest.get("schema_version")) != SCHEMA_VERSION:
             raise CheckpointError(
-                f"the checkpoint {path} has layout {manifest['schema_version']}, but this version "
+                f"the checkpoint {path} has layout {shown(layout)}, but this version "
                 f"of gmc-bench reads layout {SCHEMA_VERSION}"
             )
         if manifest["run"] != run:
@@ -151,20 +154,22 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
             )
         state = manifest["state"]
         for name, expected in manifest["files"].items():
-            data = (path / name).read_bytes()
+            data = listed_file(path, name, ".safetensors").read_bytes()
             if hashlib.sha256(data).hexdigest() != expected:
                 raise DamagedFileError(f"the checkpoint {path} is damaged: {name} was changed")
             group = state.setdefault(name.removesuffix(".safetensors"), {})
             _join(group, decode_tensors(data, path / name))
+        return Checkpoint(manifest["run"], manifest["iteration"], state)
     except OSError as error:
         raise DamagedFileError(
             f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
         ) from error
-    except ValueError as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
+    ) as error:  # fmt: skip
         raise DamagedFileError(
-            f"the checkpoint {path} is damaged: {MANIFEST} is no JSON"
+            f"the checkpoint {path} is damaged: {MANIFEST} is not what was written ({error})"
         ) from error
-    return Checkpoint(manifest["run"], manifest["iteration"], state)
 
 
 def _digest(manifest: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from gmc_bench.bodies.mjcf import parse_mjcf
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.store import data_dir, imported_sets, load_set, save_set
+from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import MorphologySetError, StorageError
 
 
@@ -95,6 +97,36 @@ def test_damage_is_found_and_repaired_by_saving_again(bodies, damage):
     assert "\n" not in str(error.value)
     save_set(bodies)
     assert load_set("some-set") == bodies
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("symmetric_limbs", [[float("inf"), 1]]),
+        ("symmetric_limbs", json.loads("[" * 700 + "]" * 700)),
+        ("file", "../train-0000.xml"),
+        ("file", "/dev/zero"),
+        ("file", "pipe.xml"),
+        ("file", 3),
+    ],
+)
+def test_a_manifest_that_was_changed_with_its_check_is_refused(bodies, name, value):
+    folder = save_set(bodies)
+    os.mkfifo(folder / "pipe.xml")
+    (folder.parent / "train-0000.xml").write_bytes((folder / "train-0000.xml").read_bytes())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["splits"]["train"][0][name] = value
+    del manifest["check"]
+    text = json.dumps({**manifest, "check": json_digest(manifest)})
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(MorphologySetError, match=r"damaged .*re-import it with"):
+        load_set("some-set")
+
+
+def test_a_manifest_that_is_nested_too_deeply_to_read_is_refused(bodies):
+    (save_set(bodies) / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(MorphologySetError, match=r"damaged .*RecursionError.*re-import it with"):
+        load_set("some-set")
 
 
 def test_sets_of_before_there_were_digests_of_files_load(bodies):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import CheckpointError, StorageError
 from gmc_bench.training.checkpoint import (
     Checkpoint,
@@ -167,6 +168,68 @@ def test_a_manifest_of_something_else_is_noticed(tmp_path, text):
     (path / "checkpoint.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"is damaged: checkpoint\.json was changed"):
         read_checkpoint(path, RUN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.pop("schema_version"),
+        lambda manifest: manifest.pop("run"),
+        lambda manifest: manifest.pop("iteration"),
+        lambda manifest: manifest.pop("state"),
+        lambda manifest: manifest.update(state=[]),
+        lambda manifest: manifest["state"].update(policy=3),
+        lambda manifest: manifest["state"]["statistics"].update(sampler=3),
+        lambda manifest: manifest.pop("files"),
+        lambda manifest: manifest.update(files=[]),
+        lambda manifest: manifest["state"].update(more=json.loads("[" * 100 + "]" * 100)),
+    ],
+)
+def test_a_manifest_that_was_changed_with_its_digest_is_refused(tmp_path, change):
+    path = write_checkpoint(tmp_path, checkpoint())
+    change_manifest(path, change)
+    with pytest.raises(CheckpointError, match=r"is damaged: checkpoint\.json|has layout None"):
+        read_checkpoint(path, RUN)
+
+
+def test_a_manifest_that_is_nested_too_deeply_to_read_is_refused(tmp_path):
+    path = write_checkpoint(tmp_path, checkpoint())
+    (path / "checkpoint.json").write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match=r"is damaged: checkpoint\.json is not what was wri"):
+        read_checkpoint(path, RUN)
+
+
+@pytest.mark.parametrize("name", ["../kept.safetensors", "{}/kept.safetensors", "..", "kept.bin"])
+def test_a_manifest_cannot_name_files_elsewhere(tmp_path, name):
+    path = write_checkpoint(tmp_path / "checkpoints", checkpoint())
+    for folder in (tmp_path, tmp_path / "checkpoints"):
+        shutil.copy(path / "policy.safetensors", folder / "kept.safetensors")
+    shutil.copy(path / "policy.safetensors", path / "kept.bin")
+
+    def change(manifest):
+        manifest["files"][name.format(tmp_path)] = manifest["files"]["policy.safetensors"]
+
+    change_manifest(path, change)
+    with pytest.raises(CheckpointError, match=r"kept\.\w+' is no name of a file|'\.\.' is no name"):
+        read_checkpoint(path, RUN)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path, name):
+    path = write_checkpoint(tmp_path, checkpoint())
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(CheckpointError, match=f"{name} is no regular file"):
+        read_checkpoint(path, RUN)
+
+
+def change_manifest(path, change):
+    """Change what a checkpoint says of itself, and its digest with it."""
+    file = path / "checkpoint.json"
+    manifest = json.loads(file.read_bytes())
+    change(manifest)
+    manifest.pop("digest")
+    file.write_text(json.dumps({**manifest, "digest": json_digest(manifest)}))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,0 +1,45 @@
+"""Reading of files that may come from strangers: by plain names, up to a size."""
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 64 * 2**20
+"""Size of a file of text; the largest of this package's own have a few MiB."""
+_PLAIN = re.compile(r"\w[\w.-]*", re.ASCII)
+
+
+def read_limited(path: Path) -> bytes:
+    """Return the content of a file of text.
+
+    Raises:
+        OSError: it cannot be read, or has more than `MOST_BYTES`.
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)  # devices and pipes state no size
+    if len(data) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"more than {MOST_BYTES // 2**20} MiB", os.fspath(path))
+    return data
+
+
+def listed_file(folder: Path, name: Any, suffix: str) -> Path:
+    """Return a file that a list in its folder names.
+
+    Args:
+        folder: of the list.
+        name: what the list says.
+        suffix: what it must end in.
+
+    Raises:
+        ValueError: it is no plain name, so that it may lead elsewhere, or names no file, such as a
+            pipe that nobody writes to.
+        FileNotFoundError: nothing has that name.
+    """
+    if not isinstance(name, str) or not _PLAIN.fullmatch(name) or not name.endswith(suffix):
+        raise ValueError(f"{name!r} is no name of a file {suffix}")
+    path = folder / name
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} is no regular file")
+    return path
