@@ -18,6 +18,7 @@ import re
 import textwrap
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 import yaml
 
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.core.files import read_limited
 from gmc_bench.core.registry import failure_text
 
 C = TypeVar("C")
@@ -58,7 +60,7 @@ class _StrictSafeLoader(_SafeLoader):  # type: ignore[misc]
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             raise _refusal(f"the key {twice!r} is given more than once", node.start_mark)
         return super().construct_mapping(node, deep)
 
@@ -387,7 +389,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
             `sealed_yaml` made.
     """
     try:
-        data = path.read_bytes()
+        data = read_limited(path)
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from error
     head, _, rest = data.partition(b"\n")

@@ -2,13 +2,11 @@
 
 import errno
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 64 * 2**20
 """Size of a file of text; the largest of this package's own have a few MiB."""
-_PLAIN = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 def read_limited(path: Path) -> bytes:
@@ -35,10 +33,9 @@ def listed_file(folder: Path, name: Any, suffix: str) -> Path:
     Raises:
         ValueError: it is no plain name, so that it may lead elsewhere, or names no file, such as a
             pipe that nobody writes to.
-        FileNotFoundError: nothing has that name.
     """
-    if not isinstance(name, str) or not _PLAIN.fullmatch(name) or not name.endswith(suffix):
-        raise ValueError(f"{name!r} is no name of a file {suffix}")
+    if not isinstance(name, str) or Path(name).name != name or not name.endswith(suffix):
+        raise ValueError(f"{name!r:.80} is no name of a file {suffix}")
     path = folder / name
     if path.exists() and not path.is_file():
         raise ValueError(f"{name} is no regular file")

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, loaded_once
 from gmc_bench.core.errors import RecordError
+from gmc_bench.core.files import read_limited
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.findings.evidence import read_kept, require_once
@@ -401,7 +402,7 @@ def _problem(error: Exception) -> str:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_limited(path))
         require_shallow(content)
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read as JSON: {error}") from error

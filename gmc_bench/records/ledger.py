@@ -8,6 +8,7 @@ can be cut off unnoticed; the tables state how long the ledger was and what its 
 import fcntl
 import hashlib
 import os
+from collections import Counter
 from io import FileIO
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -15,6 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.core.files import read_limited
 from gmc_bench.records.parts import Digest, Positive, RecordPart
 from gmc_bench.records.store import LEDGER_NAME, canonical_json, first_problem
 
@@ -82,7 +84,7 @@ def read_ledger(path: Path) -> Ledger:
         RecordError: it cannot be read, or a line is missing, changed, repeated or moved.
     """
     try:
-        data = path.read_bytes()
+        data = read_limited(path)
     except OSError as error:
         raise RecordError(f"cannot read the ledger {path}: {error.strerror}") from error
     return _follow(data, path)
@@ -113,7 +115,7 @@ def _follow(data: bytes, path: Path) -> Ledger:
         entries.append(entry)
     paths = [entry.path for entry in entries]
     if len(set(paths)) != len(paths):
-        twice = next(item for item in paths if paths.count(item) > 1)
+        twice = next(name for name, count in Counter(paths).items() if count > 1)
         raise RecordError(f"the ledger {path} lists {twice} twice; restore the file")
     return Ledger(tuple(entries), head)
 

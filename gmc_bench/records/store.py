@@ -12,6 +12,7 @@ import rfc8785
 from pydantic import ValidationError
 
 from gmc_bench.core.errors import RecordError, StorageError
+from gmc_bench.core.files import read_limited
 from gmc_bench.records.parts import WIDEST_INTEGER, RecordPart, require_shallow
 from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
@@ -285,7 +286,7 @@ def _holds_results(folder: Path) -> bool:
 
 def _load(path: Path, *, of_a_record: bool = False) -> tuple[bytes, dict[str, Any]]:
     try:
-        data = path.read_bytes()
+        data = read_limited(path)
         content = _parse(data, _double)
         if of_a_record and isinstance(content, dict) and content.get("schema_version") == 1:
             content = _parse(data, int)  # Python spelled its floats so that they are told apart

@@ -287,6 +287,14 @@ def test_other_files_are_refused_with_their_path(tmp_path, content, reason):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.timeout(10)
+def test_one_key_of_many_that_is_given_twice_is_found_at_once(tmp_path):
+    path = tmp_path / "long.yaml"
+    path.write_text("".join(f"key{number}: 1\n" for number in (*range(40_000), 39_999)))
+    with pytest.raises(ConfigError, match="the key 'key39999' is given more than once"):
+        load_yaml(path)
+
+
 def test_every_changed_bit_and_every_missing_part_of_a_sealed_file_is_seen(tmp_path):
     path = tmp_path / "kept.yaml"
     sealed = sealed_yaml("seed: 2\ntitle: a\n").encode()
