@@ -132,6 +132,7 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
             emit(CheckpointWritten(path, done.env_steps))
 
         def note(done: Iteration) -> None:
+            folder.lease.require()
             log.write(done.scalars, done.env_steps)
             due = done.is_last or time.perf_counter() - written >= config.checkpoint_interval_s
             if due:

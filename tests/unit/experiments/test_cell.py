@@ -30,6 +30,7 @@ from gmc_bench.experiments.lease import NAME, FolderInUseError, LeaseLostError
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep import Sweep
 from gmc_bench.records.store import sealed, write_atomic
+from gmc_bench.training.log import read_scalars
 from tests.support.records import make_record
 
 FIELDS = {
@@ -236,6 +237,24 @@ def test_who_lost_a_run_writes_nothing_more(tmp_path, kind, left):
         run = RunFolder(folder.path / name)
         written = any(run.checkpoints.glob("[0-9]*")), run.policy.exists(), run.record.exists()
         assert written == left
+
+
+def test_who_lost_a_run_does_not_write_its_curves(tmp_path):
+    sweep, name, config = make_sweep(tmp_path / "s", "recmorph", settings=TRAINED)
+    seen = []
+
+    def take_over(event):
+        if isinstance(event, IterationFinished):
+            seen.append(event.env_steps)
+            lease = folder.path / name / NAME
+            lease.write_text(json.dumps({**json.loads(lease.read_text()), "token": "theirs"}))
+
+    with sweep.locked(create=True) as folder:
+        with pytest.raises(LeaseLostError, match="was taken over"):
+            execute_run(folder, name, config, emit=take_over)
+        logs = RunFolder(folder.path / name).logs
+    written = [env_steps for env_steps, _ in read_scalars(logs, 0, 10**6)]
+    assert (len(seen), written) == (1, seen)
 
 
 def test_the_memory_of_a_run_is_that_of_all_its_processes(tmp_path, monkeypatch):
