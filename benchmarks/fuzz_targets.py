@@ -126,6 +126,22 @@ def _verification() -> Target:
     return _sealed(_load("records.verification", "read_verification"), "verification.json")
 
 
+def _evaluation() -> Target:
+    return _sealed(_load("records.kept", "read_evaluation"), "evaluation.json")
+
+
+def _study_result() -> Target:
+    return _sealed(_load("records.kept", "read_study"), "study.json")
+
+
+def _scaling() -> Target:
+    return _sealed(_load("records.kept", "read_scaling"), "scaling.json")
+
+
+def _speeds() -> Target:
+    return _sealed(_load("records.kept", "read_speeds"), "speeds.json")
+
+
 def _sealed(read: Callable[[Path], object], name: str) -> Target:
     """Return a target whose inputs get the digest that they should have, or none would be read."""
     seal, path = _load("records.store", "sealed"), _place().with_name(name)
@@ -176,6 +192,30 @@ def _body_set() -> Target:
     return target
 
 
+def _checkpoint() -> Target:
+    """Return what reads the manifest of a checkpoint, with its digest made anew."""
+    read, digest = (
+        _load("training.checkpoint", "read_checkpoint"),
+        _load("core.config", "json_digest"),
+    )
+    array = importlib.import_module("numpy").arange(6.0)
+    path = _place().with_name("checkpoint.json")
+    tensors = _load("policies.tensors", "encode_tensors")({"w": array, "moments/m": array})
+    path.with_name("policy.safetensors").write_bytes(tensors)
+
+    def target(data: bytes) -> object:
+        run = None
+        with suppress(ValueError, RecursionError, TypeError, AttributeError):
+            content = json.loads(data)
+            content.pop("digest", None)
+            run = content.get("run")
+            data = json.dumps({**content, "digest": digest(content)}).encode()
+        path.write_bytes(data)
+        return read(path.parent, run)
+
+    return target
+
+
 def _manifest() -> Target:
     """Return what reads the description in an exported policy, and prepares its robots."""
     read = _load("deployment.interface", "Manifest").from_dict
@@ -218,12 +258,17 @@ _MAKERS: dict[str, Callable[[], Target]] = {
     "study": _study,
     "record": _record,
     "verification": _verification,
+    "evaluation": _evaluation,
+    "study_result": _study_result,
+    "scaling": _scaling,
+    "speeds": _speeds,
     "ledger": _ledger,
     "signers": _signers,
     "signature": _signature,
     "tensors": _tensors,
     "journal": _journal,
     "body_set": _body_set,
+    "checkpoint": _checkpoint,
     "manifest": _manifest,
 }
 TARGETS: Sequence[str] = tuple(_MAKERS)
