@@ -365,7 +365,7 @@ class Policy:
         Raises:
             CheckpointError: a file is missing or damaged, or is of another version.
             RecordError: it lies in a leaderboard whose ledger is damaged.
-            ConfigError: torch has no such device here.
+            ConfigError: torch has no such device here, or memory cannot hold the networks.
             GmcBenchError: the method cannot be loaded.
         """
         found = read_policy_file(path)
