@@ -7,6 +7,7 @@ from typing import Self
 from gmc_bench.core.errors import RunFolderError
 from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.run_folder import RunFolder
+from gmc_bench.records.ledger import require_registered
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.weights import KeptWeights, weights_of
@@ -39,7 +40,9 @@ class RecordedRun(RunFolder):
 
     @cached_property
     def _stored(self) -> StoredRecord:
-        return read_stored_record(self._record)
+        stored = read_stored_record(self._record)
+        require_registered(stored.record.config, self._record)
+        return stored
 
     @cached_property
     def _weights(self) -> KeptWeights:

@@ -12,7 +12,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gmc_bench.core.errors import RecordError
-from gmc_bench.records.ledger import BEGINNING, append, leaderboard_of, read_ledger, require_listed
+from gmc_bench.records.ledger import (
+    BEGINNING,
+    append,
+    leaderboard_of,
+    read_ledger,
+    require_listed,
+    require_registered,
+)
 from gmc_bench.records.schema import Mode, RunRecord, Split
 from gmc_bench.records.signature import SUFFIX
 from gmc_bench.records.store import (
@@ -140,7 +147,7 @@ def read_board(folder: Path, *, any_weights: bool = False) -> Board:
 
     Raises:
         RecordError: the folder does not exist, or the ledger's chain is broken, or a file that it
-            lists is missing or not the one that was added.
+            lists is missing or not the one that was added, or a record names code in a file.
     """
     found = read_records(folder)
     if not (folder / LEDGER_NAME).exists():
@@ -160,6 +167,7 @@ def read_board(folder: Path, *, any_weights: bool = False) -> Board:
         if entry.kind == "record":
             records.append(valid.get(entry.path) or read_stored_record(path, entry.path))
             require_listed(path, entry.digest, records[-1].digest)
+            require_registered(records[-1].record.config, path)
         elif entry.kind == "weights":
             try:
                 require_listed(path, entry.digest, _sha256(path))

@@ -13,6 +13,7 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
+from gmc_bench.records.ledger import require_registered
 from gmc_bench.records.store import write_atomic
 from gmc_bench.records.weights import kept_at
 
@@ -59,7 +60,8 @@ def read_policy_file(path: str | Path) -> PolicyFile:
 
     Raises:
         CheckpointError: a file is missing or damaged, or is of another version.
-        RecordError: it lies in a leaderboard whose ledger is damaged.
+        RecordError: it lies in a leaderboard whose ledger is damaged, or in one and names code in
+            a file.
         ConfigError: the name has another ending.
     """
     path = _weights_file(path)
@@ -76,6 +78,8 @@ def read_policy_file(path: str | Path) -> PolicyFile:
             else:  # of what acts alone
                 found = None
             _require_unchanged(content, found, path, described)
+            if kept is not None:
+                require_registered(content, path)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and Path(error.filename).suffix == ".json":
             raise CheckpointError(

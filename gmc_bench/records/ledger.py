@@ -9,9 +9,10 @@ import fcntl
 import hashlib
 import os
 from collections import Counter
+from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -74,6 +75,25 @@ def require_listed(path: Path, expected: str, found: str) -> None:
         raise RecordError(
             f"{path} is another file than the one that was added: the ledger expects the digest "
             f"{expected[:12]}, it has {found[:12]}; restore the file"
+        )
+
+
+def require_registered(settings: Mapping[str, Any], path: Path) -> None:
+    """Raise unless what strangers may have added to a leaderboard names a registered method.
+
+    Args:
+        settings: of a record or a policy, which whoever opens it imports the method of.
+        path: its file, for the message.
+
+    Raises:
+        RecordError: it names a file or a module, which would be executed.
+    """
+    name = settings.get("method", "")
+    if ":" in str(name) or settings.get("method_source_digest") is not None:
+        raise RecordError(
+            f"{path} names the method {name!r}, which is code in a file; a leaderboard holds "
+            f"registered methods only, and what was made with another one is opened by its run "
+            f"folder"
         )
 
 

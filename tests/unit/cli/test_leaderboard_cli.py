@@ -22,6 +22,7 @@ from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation
 from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, seal, write_record
+from gmc_bench.records.weights import weights_name
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import run_config_of
@@ -310,6 +311,41 @@ def test_weights_that_are_no_weights(refused, run_dir):
 
 def test_add_refuses_weights_of_another_method(refused, run_dir):
     assert "policy.safetensors is not a readable safetensors file" in refused("add", run_dir)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_no_record_in_a_leaderboard_is_opened_that_names_code(gmc, tmp_path, tiny_set, listed):
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    official = _official(tiny_set)
+    own = official.config | {
+        "method": f"{evil}:SPEC",
+        "method_source_digest": hashlib.sha256(evil.read_bytes()).hexdigest(),
+    }
+    record = _official(tiny_set, config=own, config_digest=config_digest(own))
+    board = tmp_path / "leaderboards"
+    path, weights = board / "results" / "a.json", weights_name(str(record.weights_digest))
+    write_record(path, record)
+    if listed:
+        append(board / LEDGER_NAME, "record", "results/a.json", make_stored(record).digest)
+    digest = hashlib.sha256(b"weights 1").hexdigest()
+    append(board / LEDGER_NAME, "weights", weights, digest)
+    (board / weights).parent.mkdir()
+    (board / weights).write_bytes(b"weights 1")
+    ways = [
+        ("leaderboard", "verify", path),
+        ("evaluate", path),
+        ("render", path, "--body", "chain-3"),
+    ]
+    ways += [("leaderboard", "verify", "--all"), ("evaluate", make_stored(record).digest)] * listed
+    for words in ways:
+        code, _, err = gmc(*words)
+        assert (code, "names the method" in err) == (2, True), (words, err)
+        assert not (tmp_path / "executed").exists()
+    if not listed:  # a run folder is one's own
+        run = _write_run(tmp_path / "runs" / "own", record)
+        assert gmc("leaderboard", "verify", run)[0] == 2
+        assert (tmp_path / "executed").exists()
 
 
 def test_verify_all_goes_on_after_a_record_that_it_cannot_verify(gmc, tmp_path, tiny_set):

@@ -271,6 +271,22 @@ def test_a_copy_under_another_name_is_no_second_run(board: Path) -> None:
     assert "is a copy of" in refused[0].reason
 
 
+@pytest.mark.parametrize(
+    "config",
+    [{"method": "evil.py:SPEC"}, {"method": "m:SPEC"}, {"method_source_digest": digest_of("text")}],
+)
+def test_a_record_that_names_code_is_refused_unless_no_ledger_lists_it(
+    board: Path, config: dict[str, Any]
+) -> None:
+    record = _record(3, config=config)
+    write_record(board / _name(3), record)
+    append(board / LEDGER_NAME, "record", _name(3), make_stored(record).digest)
+    with pytest.raises(RecordError, match=r"3\.json names the method .* registered methods only"):
+        read_board(board)
+    (board / LEDGER_NAME).unlink()  # now it is a folder of runs
+    assert len(read_board(board).records) == 4
+
+
 def test_a_row_is_verified_when_every_seed_is(board: Path) -> None:
     for seed in SEEDS:
         assert not _row_is_verified(board)

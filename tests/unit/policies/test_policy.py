@@ -14,7 +14,7 @@ import torch
 import gmc_bench.envs  # noqa: F401 - registers the environments
 from gmc_bench.conformance.morphologies import biped, chain, linkage, star
 from gmc_bench.core.config import config_digest
-from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
@@ -184,6 +184,19 @@ def test_weights_that_a_leaderboard_keeps_must_be_those_that_were_added(tmp_path
     (tmp_path / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(CheckpointError, match="another file than the one that was added"):
         Policy.load(tmp_path / name)
+
+
+def test_a_policy_that_a_leaderboard_keeps_names_no_code(tmp_path):
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    policy = policy_of()
+    policy.method = f"{tmp_path / 'evil.py'}:SPEC"
+    data, name = policy.actor_bytes(), f"weights/{'0' * 64}.safetensors"
+    (tmp_path / "weights").mkdir()
+    (tmp_path / name).write_bytes(data)
+    append(tmp_path / "ledger.jsonl", "weights", name, hashlib.sha256(data).hexdigest())
+    with pytest.raises(RecordError, match="registered methods only"):
+        Policy.load(tmp_path / name)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_files_that_hold_no_policy_are_refused(tmp_path):
