@@ -15,6 +15,7 @@ from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
 from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.site import MethodPage, Replays, build_site
 from gmc_bench.leaderboard.site.files import remove_outdated
+from gmc_bench.leaderboard.submission import require_rules
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
@@ -165,8 +166,12 @@ def check(
 
     Raises:
         RecordError: as for `build`.
+        SubmissionError: a leaderboard's record breaks a rule, see `submission.require_rules`.
     """
-    files = _files(open_leaderboard(records_dir), records_dir, out_dir, readme, findings)
+    found = open_leaderboard(records_dir)
+    if found.board.length:
+        require_rules(found.board)
+    files = _files(found, records_dir, out_dir, readme, findings)
     changed = [path for path, data in files.items() if _read(path) != data]
     return sorted([*changed, *_stale(out_dir / TABLES_FOLDER, files)])
 

@@ -168,6 +168,32 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
     return written
 
 
+def require_rules(board: Board) -> None:
+    """Raise if a leaderboard holds what `add` would refuse whatever is installed.
+
+    So a record that was copied into it, with a line for the ledger, satisfies the same rules.
+    Those that need its run folder, or the rules of the day on which it was added, are left out.
+
+    Raises:
+        SubmissionError: a record breaks a rule.
+    """
+    there: dict[object, str] = {}
+    for path, record, _ in board.records:
+        for rule, problem in _broken_by(record):
+            raise SubmissionError(_refusal_of(path, rule, problem))
+        keys: list[object] = [_place(record)]
+        if not record.untrained:  # see `_violations`
+            keys.append(record.weights_digest)
+        for key in keys:
+            if (twin := there.setdefault(key, path)) != path:
+                problem = f"{twin} is of the same run, or has the same weights"
+                raise SubmissionError(_refusal_of(path, "duplicate", problem))
+        kept = board.weights.get(str(record.weights_digest))
+        if kept is not None and kept.path.stat().st_size > MAX_MIB * 2**20:
+            problem = f"{kept.path} is larger"
+            raise SubmissionError(_refusal_of(path, "weights", problem))
+
+
 def _kept(item: Submission) -> bytes | None:
     """Return the weights to keep; `None` for a reference whose separate weights are too large."""
     content = item.weights()
@@ -235,14 +261,28 @@ def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> 
 
 def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
     record = item.record
+    yield from _broken_by(record)
+    if record.config.get("method_source_digest") is not None:
+        yield "registered-method", f"the method was given as {record.config.get('method')}"
+    if item.rules is None or (record.task_digest, record.protocol_digest) != (
+        item.rules.task,
+        item.rules.protocol,
+    ):
+        yield "current-rules", _what_changed(record, item.rules)
+    else:
+        yield from _unlike_official(record, item.rules)
+    if _digest_of(item.folder / POLICY) != record.weights_digest:
+        yield "weights", f"{item.folder / POLICY} is missing or has another digest"
+
+
+def _broken_by(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Find what a record breaks by what it says itself."""
     if record.status != "complete":
         yield "complete", f"{record.env_steps} of {record.env_steps_planned} steps were trained"
     elif record.score(*ranked_part(record)) is None:
         yield "complete", f"not every {ranked_part(record)[0]} body was scored"
     if not record.official:
         yield "official", "; ".join(record.unofficial_reasons)
-    if record.config.get("method_source_digest") is not None:
-        yield "registered-method", f"the method was given as {record.config.get('method')}"
     if record.git_commit is None:
         yield "clean-commit", "it states no commit; run again in a clone, with git installed"
     elif record.git_dirty:
@@ -255,15 +295,6 @@ def _broken_alone(item: Submission) -> Iterator[tuple[str, str]]:
             f"it says {record.created}, and here it is {now:%Y-%m-%dT%H:%M:%SZ}; set the clock "
             f"that is wrong, and run again if that was the run's",
         )
-    if item.rules is None or (record.task_digest, record.protocol_digest) != (
-        item.rules.task,
-        item.rules.protocol,
-    ):
-        yield "current-rules", _what_changed(record, item.rules)
-    else:
-        yield from _unlike_official(record, item.rules)
-    if _digest_of(item.folder / POLICY) != record.weights_digest:
-        yield "weights", f"{item.folder / POLICY} is missing or has another digest"
 
 
 def _unlike_official(record: RunRecord, rules: Rules) -> Iterator[tuple[str, str]]:
@@ -362,10 +393,11 @@ def _what_changed(record: RunRecord, rules: Rules | None) -> str:
 
 
 def _refusal(item: Submission, rule: str, problem: str) -> str:
-    return (
-        f"{item.folder} is refused by the rule '{rule}' ({RULES[rule]}): {problem}; nothing was "
-        f"added"
-    )
+    return f"{_refusal_of(item.folder, rule, problem)}; nothing was added"
+
+
+def _refusal_of(path: Path | str, rule: str, problem: str) -> str:
+    return f"{path} is refused by the rule '{rule}' ({RULES[rule]}): {problem}"
 
 
 def _place(record: RunRecord) -> tuple[object, RowKey, int]:

@@ -18,6 +18,7 @@ from gmc_bench.leaderboard.board import (
     says_something_new,
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
+from gmc_bench.leaderboard.submission import SubmissionError
 from gmc_bench.records.ledger import BEGINNING, Kind, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import (
@@ -28,7 +29,7 @@ from gmc_bench.records.store import (
     write_record,
 )
 from gmc_bench.records.verification import Verification, VerifiedFriction, VerifiedPart
-from gmc_bench.records.weights import weights_name
+from gmc_bench.records.weights import MAX_MIB, weights_name
 from tests.support.records import digest_of, make_record, make_returns, make_stored
 
 SEEDS = (0, 1, 2)
@@ -285,6 +286,33 @@ def test_a_record_that_names_code_is_refused_unless_no_ledger_lists_it(
         read_board(board)
     (board / LEDGER_NAME).unlink()  # now it is a folder of runs
     assert len(read_board(board).records) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"official": False, "unofficial_reasons": ("other steps",)}, "official"),
+        ({"git_dirty": True}, "clean-commit"),
+        ({"git_commit": None, "git_dirty": None}, "clean-commit"),
+        ({"created": "2999-01-01T00:00:00Z"}, "not-in-future"),
+        ({"seed": 2}, "duplicate"),
+        ({"weights_digest": digest_of("weights 1")}, "duplicate"),
+        ({"weights_digest": digest_of("large")}, "weights"),
+    ],
+)
+def test_a_record_that_add_would_refuse_is_refused_by_check(
+    board: Path, changes: dict[str, Any], rule: str
+) -> None:
+    record = _record(**{"seed": 3, **changes})
+    write_record(board / _name(3), record)
+    append(board / LEDGER_NAME, "record", _name(3), make_stored(record).digest)
+    name = weights_name(digest_of("large"))
+    write_atomic(board / name, b"0" * (MAX_MIB * 2**20 + 1))
+    append(board / LEDGER_NAME, "weights", name, digest_of("0" * (MAX_MIB * 2**20 + 1)))
+    with pytest.raises(SubmissionError, match=rf"demo/3\.json is refused by the rule '{rule}'"):
+        check(board, board)
+    (board / LEDGER_NAME).unlink()  # now it is a folder of runs
+    assert check(board, board)
 
 
 def test_a_row_is_verified_when_every_seed_is(board: Path) -> None:
