@@ -8,13 +8,14 @@ can be cut off unnoticed; the tables state how long the ledger was and what its 
 import fcntl
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.core.errors import RecordError, StorageError
 from gmc_bench.core.files import read_limited
@@ -28,6 +29,13 @@ Kind = Literal["record", "verification", "weights", "signature"]
 RelativePath = Annotated[
     str, Field(pattern=r"^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)+[^/]+\.(?:json|safetensors|minisig)$")
 ]
+_PLACES: dict[Kind, str] = {
+    "record": r"results/.+\.json",
+    "verification": r"verifications/[^/]+\.json",
+    "weights": r"weights/[0-9a-f]{64}\.safetensors",
+    "signature": r"results/.+\.json\.minisig",
+}
+"""Where files of a kind lie. Weights are found by their name, so each name is there only once."""
 
 
 class LedgerEntry(RecordPart):
@@ -41,6 +49,12 @@ class LedgerEntry(RecordPart):
         "SHA-256."
     )
     previous: Digest = Field(description="SHA-256 of the line before; zeros for the first.")
+
+    @model_validator(mode="after")
+    def _lies_where_its_kind_does(self) -> "LedgerEntry":
+        if re.fullmatch(_PLACES[self.kind], self.path) is None:
+            raise ValueError(f"{self.path} is no place for a file of the kind {self.kind}")
+        return self
 
 
 class Ledger(NamedTuple):

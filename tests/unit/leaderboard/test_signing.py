@@ -11,6 +11,7 @@ from gmc_bench.leaderboard.signing import check_all, check_named, missing_signat
 from gmc_bench.records.ledger import append, read_ledger
 from gmc_bench.records.signature import SIGNERS_NAME, make_key, signature_file
 from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_stored_record, write_record
+from gmc_bench.records.weights import weights_name
 from tests.support.records import digest_of, make_record
 
 
@@ -32,7 +33,7 @@ def board(tmp_path: Path, key: Path) -> Path:
         write_record(root / name, make_record(seed=seed))
         append(root / LEDGER_NAME, "record", name, read_stored_record(root / name).digest)
         if seed == 1:
-            append(root / LEDGER_NAME, "weights", "weights/x.safetensors", digest_of("x"))
+            append(root / LEDGER_NAME, "weights", weights_name(digest_of("x")), digest_of("x"))
     _ask_for(root, make_key(key, ""))
     return root
 

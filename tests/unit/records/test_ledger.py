@@ -170,6 +170,31 @@ def test_a_file_listed_twice_in_an_unbroken_chain(ledger: Path) -> None:
         read_ledger(ledger)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("record", "weights/a.json"),
+        ("record", "other/results/a.json"),
+        ("verification", "results/a.json"),
+        ("verification", "verifications/more/a.json"),
+        ("weights", f"other/{digest_of('a')}.safetensors"),  # would replace those of weights/
+        ("weights", f"weights/more/{digest_of('a')}.safetensors"),
+        ("weights", "weights/a.safetensors"),
+        ("weights", f"weights/{digest_of('a')}.json"),
+        ("signature", "results/a.minisig"),
+        ("signature", "verifications/a.json.minisig"),
+    ],
+)
+def test_a_file_of_a_kind_has_its_place(ledger: Path, kind: str, path: str) -> None:
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    entry = json.loads(lines[0]) | {"number": 5, "kind": kind, "path": path}
+    entry["previous"] = hashlib.sha256(lines[-1]).hexdigest()
+    line = json.dumps(entry, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    ledger.write_bytes(b"".join([*lines, line]))
+    with pytest.raises(RecordError, match=rf"line 5 .*{path} is no place for a file of .* {kind}"):
+        read_ledger(ledger)
+
+
 def test_a_listed_file_is_not_added_again(ledger: Path) -> None:
     before = ledger.read_bytes()
     with pytest.raises(RecordError, match="already; a file is added once"):
@@ -230,7 +255,7 @@ def test_a_record_is_found_by_the_first_digits_of_its_digest(tmp_path: Path) -> 
     alike, other, digest = ("ab" * 4 + "1" * 56), ("ab" * 4 + "2" * 56), "cd" * 32
     for file, each in zip(FILES, (alike, other, digest), strict=False):
         append(tmp_path / LEDGER_NAME, "record", file, each)
-    append(tmp_path / LEDGER_NAME, "weights", "weights/w.safetensors", "ef" * 32)
+    append(tmp_path / LEDGER_NAME, "weights", f"weights/{'ef' * 32}.safetensors", "ef" * 32)
     for named, file in ((alike[:9], FILES[0]), (digest[:8], FILES[2]), (digest, FILES[2])):
         assert find_record(Path(named), tmp_path) == tmp_path / file
     for named, count in (("ab" * 4, "2"), ("ef" * 4, "no")):
