@@ -122,33 +122,109 @@ def test_a_pull_request_checks_the_files_that_make_tables_writes():
     assert given.split() == written.split()
 
 
-def test_a_pull_request_verifies_new_records_and_not_their_signatures(tmp_path):
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "leaderboard.yml").read_text())
-    steps = workflow["jobs"]["verify"]["steps"]
-    (script,) = [step["run"] for step in steps if step.get("name") == "episodes again"]
-    tool = tmp_path / ".venv" / "bin" / "gmc-bench"
-    tool.parent.mkdir(parents=True)
-    tool.write_text('#!/bin/sh\necho "$@" >> verified\n')
-    tool.chmod(0o755)
-    results = tmp_path / "leaderboards" / "results" / "suite" / "task"
-    results.mkdir(parents=True)
+class PullRequest:
+    """A repository whose branch `base` has a leaderboard, and the workflow for changes of it."""
 
-    def run(*command):
+    def __init__(self, folder):
+        self.folder, self.board = folder, folder / "leaderboards"
+        tool = folder / ".venv" / "bin" / "gmc-bench"
+        tool.parent.mkdir(parents=True)
+        tool.write_text('#!/bin/sh\necho "$@" >> verified\n')
+        tool.chmod(0o755)
+        workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "leaderboard.yml").read_text())
+        steps = workflow["jobs"]["verify"]["steps"]
+        self.scripts = {step.get("name"): step.get("run") for step in steps}
+        (folder / ".gitignore").write_text("/*\n!/leaderboards\n!/gmc_bench\n!/docs\n")
+        self.run("git", "init", "--initial-branch", "base")
+        self.write("results/suite/old.json", "studies/old.json", "tables/old.md", "README.md")
+        self.list(("record", "results/suite/old.json"))
+        self.commit()
+        self.run("git", "checkout", "-b", "new")
+
+    def run(self, *command, check=True):
         names = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
         environment = {**os.environ, **{f"GIT_{name}": "a" for name in names}}
         environment |= {"BASE": "base", "GITHUB_STEP_SUMMARY": "summary", "GIT_CONFIG_GLOBAL": ""}
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, check=check, capture_output=True, text=True
+        )
 
-    run("git", "init", "--initial-branch", "base")
-    for branch, names in (("base", ["old.json"]), ("new", ["a.json", "a.json.minisig"])):
-        run("git", "checkout", "-B", branch)
+    def write(self, *names, text="old"):
         for name in names:
-            (results / name).touch()
-        run("git", "add", "leaderboards")
-        run("git", "commit", "--message", branch)
-    run("bash", "-e", "-c", script)
-    verified = (tmp_path / "verified").read_text().splitlines()
-    assert verified == ["leaderboard verify leaderboards/results/suite/task/a.json"]
+            (self.board / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.board / name).write_text(text)
+
+    def list(self, *lines):
+        with (self.board / "ledger.jsonl").open("a") as ledger:
+            for kind, path in lines:
+                ledger.write(f'{{"digest":"0","kind":"{kind}","number":1,"path":"{path}"}}\n')
+
+    def commit(self):
+        self.run("git", "add", ".")
+        self.run("git", "commit", "--message", "one")
+
+    def step(self, name):
+        return self.run("bash", "-e", "-c", self.scripts[name], check=False)
+
+
+@pytest.fixture
+def request_to_board(tmp_path):
+    return PullRequest(tmp_path)
+
+
+def test_a_pull_request_verifies_what_is_new_in_the_ledger(request_to_board):
+    request = request_to_board
+    records = ["results/suite/a.json", "results/b.json", "elsewhere/c.json"]
+    signature = "results/suite/a.json.minisig"
+    request.write(*records, signature, "evaluations/d.json", "studies/e.json")
+    request.list(*(("record", path) for path in records), ("signature", signature))
+    request.list(("verification", "verifications/f.json"), ("weights", "weights/a.safetensors"))
+    request.commit()
+    assert request.step("episodes again").returncode == 0
+    assert (request.folder / "verified").read_text().splitlines() == [
+        f"leaderboard verify leaderboards/{path}" for path in (*records, "evaluations/d.json")
+    ]
+
+
+@pytest.mark.parametrize("change", ["write", "remove", "move", "link"])
+@pytest.mark.parametrize("name", ["results/suite/old.json", "studies/old.json"])
+def test_a_pull_request_changes_nothing_that_is_there(request_to_board, name, change):
+    request = request_to_board
+    path = request.board / name
+    if change == "write":
+        path.write_text("new")
+    elif change == "move":
+        path.rename(path.with_name("moved.json"))
+    else:
+        path.unlink()
+    if change == "link":
+        path.symlink_to("other.json")
+    request.commit()
+    done = request.step("files are only added, and the ledger only grows")
+    assert done.returncode == 1
+    assert f"::error::changed or removed: leaderboards/{name}" in done.stdout
+
+
+def test_a_pull_request_adds_files_and_renews_what_is_made_of_them(request_to_board):
+    request = request_to_board
+    request.write("tables/old.md", "README.md", text="new")
+    request.write("results/suite/new.json", "studies/new.json")
+    request.list(("record", "results/suite/new.json"))
+    request.commit()
+    step = "files are only added, and the ledger only grows"
+    assert request.step(step).returncode == 0
+    (request.board / "ledger.jsonl").write_text("")
+    assert request.step(step).returncode != 0
+
+
+def test_a_pull_request_that_changes_code_too_says_so(request_to_board):
+    request = request_to_board
+    request.write("results/suite/new.json", "../docs/findings.md")
+    request.commit()
+    assert request.step("what checks the records").stdout == ""
+    request.write("../gmc_bench/cheat.py")
+    request.commit()
+    assert "::warning::" in request.step("what checks the records").stdout
 
 
 def test_a_scheduled_job_runs_every_test():
