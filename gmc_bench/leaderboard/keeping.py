@@ -36,6 +36,7 @@ from gmc_bench.records.kept import (
     TimedRounds,
     policy_of,
     read_study,
+    require_file_name,
 )
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import BodyReturns, Hardware, require_shallow
@@ -174,7 +175,8 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
 
     Raises:
         RecordError: the folder holds no result of such a study, or not from a clean clone, or of
-            other versions of the methods than the installed ones.
+            other versions of the methods than the installed ones, or has a name that no file can
+            have.
         UnknownNameError: a method is not registered.
     """
     content, _ = read_sealed(folder / STUDY_FILE)
@@ -203,7 +205,7 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
     for item in kept.exponents:
         if item.method:
             _require_installed(item.method, item.method_version, folder, "run the study again")
-    return {board / SCALINGS / f"{folder.resolve().name}.json": kept}
+    return {require_file_name(board / SCALINGS / f"{folder.resolve().name}.json"): kept}
 
 
 def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
@@ -211,7 +213,8 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
 
     Raises:
         RecordError: the study is not complete, was made with several versions of the engine, does
-            not say by which rules it was run, or a run was made with uncommitted changes.
+            not say by which rules it was run, a run was made with uncommitted changes, or the
+            folder has a name that no file can have.
     """
     study = read_study(folder / STUDY_FILE)
     again = f"'gmc-bench study --resume {folder}'"
@@ -231,7 +234,7 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
             raise RecordError(
                 f"{which} does not say by which rules it was made; write it with {again}"
             )
-    return {board / STUDIES / f"{folder.resolve().name}.json": study}
+    return {require_file_name(board / STUDIES / f"{folder.resolve().name}.json"): study}
 
 
 def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:

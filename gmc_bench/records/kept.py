@@ -5,12 +5,14 @@ hold one number per run, so that intervals over seeds can be made of them.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gmc_bench.core.errors import RecordError
 from gmc_bench.records.parts import (
     Count,
     Digest,
@@ -33,6 +35,8 @@ SCALING_SETTINGS = "scaling.json"
 """Marks the folder of a study of scaling, which has no runs."""
 STUDY_FILE = "study.json"
 """Name inside the folder of a study."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*\.json")
 
 SetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._+-]*$")]
 """As `Name`, with `+` before a variation: files are named after it, so it has no slash."""
@@ -215,6 +219,20 @@ class KeptEvaluation(RecordPart):
         default=None, description="Commit of the checkout that scored; null in older files."
     )
     git_dirty: Flag | None = Field(default=None, description="It had changes; null likewise.")
+
+
+def require_file_name(path: Path) -> Path:
+    """Return the file that something is kept in, named so that pages can show and link it.
+
+    Raises:
+        RecordError: its name has other characters than letters, digits and `._+-`.
+    """
+    if _FILE_NAME.fullmatch(path.name) is None:
+        raise RecordError(
+            f"{path} must have a name of letters, digits and '._+-' that begins with a letter or "
+            f"digit; rename it, or the folder of the study before it is added"
+        )
+    return path
 
 
 def policy_of(

@@ -25,6 +25,7 @@ from gmc_bench.records.kept import (
     read_scaling,
     read_speeds,
     read_study,
+    require_file_name,
 )
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord
@@ -136,7 +137,7 @@ def read_kept(folder: Path) -> Kept:
     """Read the files beside a leaderboard's records.
 
     Raises:
-        RecordError: one was changed, or is something else.
+        RecordError: one was changed, is something else, or has a name that pages could not show.
     """
     return Kept(
         {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)},
@@ -217,7 +218,7 @@ def _require_scores_once(evaluations: Mapping[str, KeptEvaluation]) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"))
+    return [require_file_name(path) for path in sorted(folder.glob("*.json"))]
 
 
 def is_installed(method: str, version: int | None) -> bool:

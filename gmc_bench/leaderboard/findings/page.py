@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
@@ -118,10 +119,16 @@ def _row(claim: Claim, found: Finding, root: str) -> str:
     verdict = f"*{found.verdict}*"
     if found.power:
         verdict += f"; {found.power}"
-    evidence = ", ".join(f"[{Path(link).name or link}]({root}/{link})" for link in found.links)
+    evidence = ", ".join(_link(root, link) for link in found.links)
     paper = f"{claim.printed} ({claim.source})" if claim.printed else f"{claim.source}, no number"
     cells = (markdown(claim.says), markdown(paper), markdown(here), verdict, evidence or _NONE)
     return f'| <a id="{claim.id}"></a>{" | ".join(cells)} |'
+
+
+def _link(root: str, path: str) -> str:
+    """Return a link to a file of the leaderboard; whoever added it chose its name."""
+    shown = markdown(Path(path).name or path).replace(r"\_", "_")  # inside of words it is no mark
+    return f"[{shown}]({root}/{quote(path, safe='/+')})"
 
 
 def _pending_section(items: Sequence[PendingRuns], costs: Costs) -> list[str]:

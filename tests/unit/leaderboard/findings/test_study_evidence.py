@@ -7,9 +7,11 @@ import pytest
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
+from gmc_bench.leaderboard.findings import evidence
 from gmc_bench.leaderboard.findings.claims import Superiority
 from gmc_bench.leaderboard.findings.cost import Costs
 from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
+from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.findings.pools import PlannedRun, StudyPool
 from gmc_bench.records.kept import BodySetId, KeptStudy, plain_numbers
 from gmc_bench.records.store import seal
@@ -153,6 +155,26 @@ def test_one_study_is_not_added_twice_under_two_names(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=twice):
         keep_all([tmp_path / "second"], tmp_path / "board")
     assert [path.name for path in (tmp_path / "board").rglob("*.json")] == ["first.json"]
+
+
+def test_names_of_files_are_no_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, name = tmp_path / "board", "x](y) <img src=x onerror=alert(1)> a_b+c"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "study.json").write_bytes(seal(make_study()))
+    make_scaling(tmp_path / f"scaling {name}")
+    for folder in (name, f"scaling {name}"):
+        with pytest.raises(RecordError, match="must have a name of letters, digits and"):
+            keep_all([tmp_path / folder], board)
+    (board / "studies").mkdir(parents=True)
+    (board / "studies" / f"{name}.json").write_bytes(seal(make_study()))
+    with pytest.raises(RecordError, match="must have a name of letters, digits and"):
+        findings_page((), board, tmp_path / "page.md")
+    monkeypatch.setattr(evidence, "require_file_name", lambda path: path)
+    page = findings_page((), board, tmp_path / "page.md").decode()
+    label = r"x\](y) &lt;img src=x onerror=alert(1)&gt; a_b+c.json"
+    link = "x%5D%28y%29%20%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%20a_b+c.json"
+    assert f"[{label}](board/studies/{link})" in page
+    assert "<img" not in page
 
 
 def test_runs_of_unlike_studies_stand_beside_each_other() -> None:
