@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-_MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]{}#|~$])")  # braces hold attributes (attr_list)
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LATEX = {
     "\\": r"\textbackslash{}",

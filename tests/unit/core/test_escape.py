@@ -1,6 +1,10 @@
 """Text from records cannot change the document it is put in."""
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 
 from gmc_bench.core.escape import csv_text, file_name, latex, markdown, one_line
 
@@ -19,10 +23,30 @@ def test_one_line() -> None:
         ("[a](http://b) `c`", r"\[a\](http://b) \`c\`"),
         ("<script>&", "&lt;script&gt;&amp;"),
         ("one\n# two", r"one \# two"),
+        ("a {: onclick=b }", r"a \{: onclick=b \}"),
     ],
 )
 def test_markdown(text: str, shown: str) -> None:
     assert markdown(text) == shown
+
+
+def test_no_text_becomes_an_attribute_on_the_site_of_the_documentation() -> None:
+    markdown_to_html = pytest.importorskip("markdown").markdown
+    settings = (Path(__file__).parents[3] / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = yaml.load(settings, yaml.BaseLoader)["markdown_extensions"]
+    names = [next(iter(item)) if isinstance(item, dict) else item for item in listed]
+    names = [name for name in names if not name.startswith("pymdownx.")]  # for blocks of code
+    assert "attr_list" in names
+    text = "a {: onmouseover=alert(1) }"
+    shown = markdown(text)
+    page = (
+        f"# {shown}\n\n| {shown} |\n| --- |\n| {shown} |\n| *{shown}* |\n\n- {shown}\n\n{shown}\n"
+    )
+    found = markdown_to_html(page, extensions=names)
+    assert re.findall(r"<[^>]* onmouseover=[^>]*>", found) == []
+    assert found.count(text) == 6
+    unescaped = markdown_to_html(page.replace("\\", ""), extensions=names)
+    assert '<td onmouseover="alert(1)">' in unescaped
 
 
 @pytest.mark.parametrize(
