@@ -103,6 +103,15 @@ def _number(name: str, default: int = 0) -> int:
     return int(text)
 
 
+def search_path() -> str:
+    """Return a `PYTHONPATH` by which another process finds the modules that this one finds.
+
+    In a notebook, and in Python's own prompt, `sys.path` names the working folder by an empty
+    string, which `PYTHONPATH` does not have.
+    """
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - a string
+
+
 @contextmanager
 def shared(config: RunConfig, folder: Path) -> "Iterator[Group]":
     """Gather the processes of a run around this one, the first, and send them home at the end.
@@ -243,7 +252,7 @@ def _start(place: Path, rank: int, size: int) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,  # its end tells it that this process has ended
             stdout=subprocess.DEVNULL,
             stderr=output,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": search_path()},
             start_new_session=True,  # an interruption reaches this process only
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from gmc_bench.core.errors import StorageError
 from gmc_bench.experiments.cell import FINISHED, HELD, STOPPED
 from gmc_bench.experiments.cell_state import STATES
+from gmc_bench.experiments.launch import search_path
 from gmc_bench.experiments.launchers.launcher import Ended
 
 WORKER = "gmc_bench.experiments.launchers.worker"
@@ -30,18 +31,18 @@ def start_worker(
         StorageError: the log cannot be written, or the system starts no process more.
     """
     log = sweep / STATES / f"{name}.log"
-    paths = [path for path in sys.path if path]  # where this process found gmc_bench and plug-ins
     try:
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as file:
             return subprocess.Popen(
-                [sys.executable, "-m", WORKER, str(sweep), name, str(nice)],
+                # Without -P, files of the working folder would take the place of modules.
+                [sys.executable, "-P", "-m", WORKER, str(sweep), name, str(nice)],
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
                 env={
                     **os.environ,
-                    "PYTHONPATH": os.pathsep.join(paths),
+                    "PYTHONPATH": search_path(),
                     **dict.fromkeys(_THREADS, str(threads)),
                 },
                 start_new_session=True,  # Ctrl-C in a terminal is the driver's business

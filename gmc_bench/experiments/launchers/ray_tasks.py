@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.launch import search_path
 from gmc_bench.experiments.launchers.cell_files import Files, newest, pack, pack_state, unpack
 from gmc_bench.experiments.launchers.launcher import Cell, Ended, Launcher, LauncherSpec
 from gmc_bench.experiments.launchers.process import ask_to_stop, end, ended_with, start_worker
@@ -178,7 +178,7 @@ class RayLauncher(Launcher):
             )
         if not ray.is_initialized():
             quiet = {"log_to_driver": False, "logging_level": "error"}
-            variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+            variables = {"PYTHONPATH": search_path()}
             variables |= {key: os.environ[key] for key in os.environ if key.startswith("GMC_")}
             own: dict[str, Any] = {
                 "address": "local",

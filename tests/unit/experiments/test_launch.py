@@ -132,6 +132,12 @@ def test_what_torchrun_started_takes_the_gpu_of_its_number_on_its_machine(torchr
             launch.follow()
 
 
+def test_other_processes_find_modules_of_the_working_folder_of_a_notebook(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "/elsewhere"])
+    assert launch.search_path() == f"{tmp_path}:/elsewhere"
+
+
 @pytest.fixture
 def ended(tmp_path):
     """Return processes that have ended, by rank: with a number or by a signal, and last words."""

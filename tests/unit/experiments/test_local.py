@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gmc_bench.core.errors import StorageError
+from gmc_bench.experiments.cell import FAILED
 from gmc_bench.experiments.launchers import LAUNCHERS, Cell, local, process
 
 GIB = 2**30
@@ -49,6 +50,19 @@ def test_the_libraries_of_a_worker_have_the_threads_of_its_cell(tmp_path, monkey
     assert argv[-3:] == [str(tmp_path), "a", "7"]
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
     assert {options["env"][name] for name in pools} == {"3"}
+
+
+def test_a_worker_executes_nothing_that_lies_in_the_working_folder(tmp_path, monkeypatch):
+    folder, sweep = tmp_path / "here", tmp_path / "sweep"
+    folder.mkdir()
+    sweep.mkdir()
+    (folder / "socket.py").write_text("open('executed', 'w').close()\n")
+    monkeypatch.chdir(folder)
+    worker = process.start_worker(sweep, "a", threads=1)
+    assert worker.wait(120) == FAILED  # there is no such run
+    process.end(worker)
+    assert "sweep" in (sweep / ".states" / "a.log").read_text()
+    assert not (folder / "executed").exists()
 
 
 def test_the_first_run_begins_whatever_is_free(set_memory):
