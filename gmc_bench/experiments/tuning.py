@@ -121,6 +121,12 @@ class TuningSpec:
                 f"tuning needs at least one trial and different seeds, got {self.trials} and "
                 f"{self.seeds}"
             )
+        largest = 2**32 - self.trials  # each trial adds its number to it, and optuna takes 32 bits
+        if not 0 <= self.sampler_seed <= largest:
+            raise ConfigError(
+                f"'sampler_seed' must be from 0 to {largest} for {self.trials} trials, got "
+                f"{self.sampler_seed}"
+            )
 
 
 def _read_marker(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

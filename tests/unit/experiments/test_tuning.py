@@ -379,6 +379,8 @@ def test_rules_of_trials_are_all_but_name_budget_scores_and_seeds():
         ({"env_steps": 100}, "less than one iteration"),
         ({"seeds": (5, 5)}, "different seeds"),
         ({"seeds": 5}, "'seeds' must be a list, got 5"),
+        ({"sampler_seed": -1}, "'sampler_seed' must be from 0 to 4294967294 for 2 trials, got -1"),
+        ({"sampler_seed": 2**32 - 1, "trials": 2}, "from 0 to 4294967294 for 2 trials, got"),
         ({"trials": "many"}, "'trials' must be an integer, got 'many'"),
         ({"trails": 8}, "a tuning has no 'trails'; did you mean 'trials'"),
         ({"device": "cuda:99"}, "the device 'cuda:99' cannot be used here"),
