@@ -15,7 +15,7 @@ from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, Remark, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
-from gmc_bench.experiments.resolve import threads_here
+from gmc_bench.experiments.resolve import device_here, threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.session import Session, limb_task, make_policy
 from gmc_bench.leaderboard.measured import is_measured_as_today
@@ -50,10 +50,10 @@ class FinishedRun:
 
     @cached_property
     def session(self) -> Session:
-        """Settings and bodies, on as many threads as there are here."""
+        """Settings and bodies, on the threads and the device that there are here."""
         session = self.experiment.session
-        threads = threads_here(session.config.threads)
-        return replace(session, config=replace(session.config, threads=threads))
+        threads, device = threads_here(session.config.threads), device_here(session.config.device)
+        return replace(session, config=replace(session.config, threads=threads, device=device))
 
     @cached_property
     def policy(self) -> Policy:

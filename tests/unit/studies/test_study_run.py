@@ -1,16 +1,21 @@
 """What a study states of its runs, and takes from their records."""
 
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
 
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.friction import study_numbers
+from gmc_bench.experiments.resolve import resolve
+from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.studies import measurements
 from gmc_bench.studies.catalogue import COMPONENTS
+from gmc_bench.studies.measurements import FinishedRun
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.study_run import versions_of
+from gmc_bench.training.run_config import RunConfig
 from tests.support.records import make_friction, make_record, make_returns
 
 
@@ -52,6 +57,17 @@ def test_frictions_of_a_record_are_taken_if_they_were_measured_as_asked_today(
     found = measurements.Friction().measure(run, SimpleNamespace(friction=options))
     assert (found == "measured again") == again
     assert again or found == [item.model_dump() for item in record.friction]
+
+
+def test_a_run_is_measured_on_the_device_there_is(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class Made:
+        config: RunConfig
+
+    config = resolve(ExperimentSpec(method="zero-action", suite="closed-loop")).config
+    trained = Made(replace(config, device="cuda:99"))
+    run = FinishedRun("a", None, SimpleNamespace(session=trained), None, tmp_path, print)
+    assert run.session.config.device == "cpu"
 
 
 def test_gaits_are_shown_on_the_body_that_all_methods_walk_best_on():
