@@ -136,7 +136,7 @@ class Lease:
         try:
             taking.open("x").close()
         except FileExistsError:  # another one is about to
-            if _age(taking) > TIMEOUT_S:  # was about to, and is gone
+            if abs(_age(taking)) > TIMEOUT_S:  # was about to, and is gone
                 taking.unlink(missing_ok=True)
             time.sleep(WAIT_S)
             return
@@ -173,10 +173,11 @@ class Lease:
 def is_alive(folder: Path) -> bool:
     """Return whether the holder of a folder's lease gave a sign of life of late.
 
-    Both times are those of the file system, so that clocks may differ between machines. A process
-    of this machine that has ended is known to be gone at once.
+    Both times are those of the file system, so that clocks may differ between machines; a sign far
+    in the future was given before a clock went back. A process of this machine that has ended is
+    known to be gone at once.
     """
-    if _age(folder / NAME) >= TIMEOUT_S:
+    if abs(_age(folder / NAME)) >= TIMEOUT_S:
         return False
     try:
         return not _has_ended(_read(folder / NAME))

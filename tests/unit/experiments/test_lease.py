@@ -41,9 +41,10 @@ def test_that_of_another_machine_counts_until_it_gives_no_sign_of_life(tmp_path)
     of_another_machine(tmp_path)
     with pytest.raises(FolderInUseError, match=r"in use by another process \(process 1 on n7\)"):
         Lease(tmp_path).__enter__()
-    of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
-    with Lease(tmp_path) as held:
-        assert held.is_held()
+    for age in (lease.TIMEOUT_S + 1, -lease.TIMEOUT_S - 10):  # the latter: the clock went back
+        of_another_machine(tmp_path, age=age)
+        with Lease(tmp_path) as held:
+            assert held.is_held()
 
 
 def test_that_of_this_machine_ends_with_the_lock_or_the_process(tmp_path):
@@ -172,10 +173,13 @@ def test_who_was_killed_while_it_put_a_lease_away_stops_nobody(tmp_path, monkeyp
     monkeypatch.setattr(lease.time, "sleep", lambda seconds: next(waits))
     with pytest.raises(StopIteration):  # it may still be at it
         Lease(tmp_path).__enter__()
-    os.utime(tmp_path / TAKING, (1, 1))
-    waits = iter(range(3))
-    with Lease(tmp_path) as held:
-        assert held.is_held()
+    for stamp in (1, time.time() + 1e6):
+        of_another_machine(tmp_path, age=lease.TIMEOUT_S + 1)
+        (tmp_path / TAKING).touch()
+        os.utime(tmp_path / TAKING, (stamp, stamp))
+        waits = iter(range(3))
+        with Lease(tmp_path) as held:
+            assert held.is_held()
 
 
 def test_a_lease_that_was_taken_anew_is_not_put_away_with_the_void_one(tmp_path, monkeypatch):
