@@ -127,10 +127,12 @@ class Stop:
     def __call__(self, event: Event) -> None:
         """Stop the run if that was asked for.
 
+        With its record written it is finished, and listeners after this one hear of that, too.
+
         Raises:
             RunStoppedError: it was.
         """
-        if self._asked.is_set():
+        if self._asked.is_set() and not isinstance(event, RecordWritten):
             raise RunStoppedError
 
     def wait(self, seconds: float) -> None:

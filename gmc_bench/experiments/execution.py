@@ -3,6 +3,7 @@
 import hashlib
 import time
 
+from gmc_bench.core.errors import StorageError
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     IterationFinished,
@@ -71,14 +72,28 @@ def _execute(
         weights_digest=hashlib.sha256(weights).hexdigest(),
         friction=suite_friction(session, policy, emit),
     )
-    title = (
-        f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
-    )
-    plot_learning_curve(record.learning_curve, folder.curve, title)
+    _draw_curve(session, record, folder, emit)
     folder.lease.require()
     write_record(folder.record, record)  # last: a folder that holds it is finished
     emit(RecordWritten(folder.record, record))
     return record
+
+
+def _draw_curve(session: Session, record: RunRecord, folder: RunFolder, emit: Listener) -> None:
+    """Draw the learning curve; a fault of drawing is no reason to lose the record.
+
+    Raises:
+        StorageError: the picture could not be written.
+    """
+    title = (
+        f"{session.method.title or session.method.id} - {session.task.title}, seed {record.seed}"
+    )
+    try:
+        plot_learning_curve(record.learning_curve, folder.curve, title)
+    except StorageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever matplotlib and its fonts raise
+        emit(Remark(f"no learning curve was drawn: {type(error).__name__}: {error}"))
 
 
 def _trained(session: Session, folder: RunFolder, emit: Listener) -> Trainer:

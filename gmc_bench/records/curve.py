@@ -47,12 +47,14 @@ def plot_learning_curve(curve: Sequence[CurvePoint], path: Path, title: str) -> 
     """
     # Here and not above: drawing takes a second to import, reading records must not. One line needs
     # no seaborn, which takes another second in every run.
-    from matplotlib import rc_context
+    import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
     points = [(item.env_steps, item.mean_return) for item in curve if item.mean_return is not None]
-    with rc_context(_STYLE):
+    with mpl.rc_context():
+        mpl.rcdefaults()  # not the user's settings
+        mpl.rcParams.update(_STYLE)
         # A bare figure instead of pyplot keeps no global state and needs no display.
         figure = Figure(figsize=_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
         axes = figure.add_subplot()

@@ -12,6 +12,7 @@ import pytest
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import StorageError, TrainingDivergedError
 from gmc_bench.experiments import cell as cells
+from gmc_bench.experiments import execution
 from gmc_bench.experiments.cell import FAILED, STOPPED, Reporter, execute_run, run_cell
 from gmc_bench.experiments.cell_state import CellState, read_state, write_state
 from gmc_bench.experiments.events import (
@@ -19,6 +20,7 @@ from gmc_bench.experiments.events import (
     IterationFinished,
     Listeners,
     RecordWritten,
+    Remark,
     RunStarted,
     RunStoppedError,
     TrainingFinished,
@@ -29,7 +31,7 @@ from gmc_bench.experiments.launchers.process import ended_with
 from gmc_bench.experiments.lease import NAME, FolderInUseError, LeaseLostError
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.records.store import sealed, write_atomic
+from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.training.log import read_scalars
 from tests.support.records import make_record
 
@@ -181,6 +183,7 @@ def test_a_worker_stops_when_whoever_started_it_is_gone():
         stop.wait(10.0)
     with pytest.raises(RunStoppedError):
         stop(TrainingFinished(Path("p"), None))
+    stop(RecordWritten(Path("p"), make_record()))  # finished: nothing is left to stop
     os.close(ours)
 
 
@@ -313,6 +316,19 @@ def test_how_often_a_run_was_begun_is_counted(tmp_path):
     for attempt in (1, 2, 3):
         Reporter(tmp_path, "a").end("stopped")
         assert read_state(tmp_path, "a").attempt == attempt
+
+
+def test_a_fault_of_drawing_keeps_no_record_from_being_written(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr(execution, "plot_learning_curve", fail)
+    sweep, name, config = make_sweep(tmp_path / "s")
+    told = []
+    with sweep.locked(create=True) as folder:
+        record = execute_run(folder, name, config, emit=told.append)
+        assert read_record(folder.path / name / "record.json") == record
+    assert Remark("no learning curve was drawn: RuntimeError: no fonts") in told
 
 
 def test_what_is_trained_here_is_no_run_of_a_leaderboard(tmp_path):

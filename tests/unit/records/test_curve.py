@@ -66,6 +66,14 @@ def test_a_title_with_dollars_is_not_mathematics(tmp_path: Path) -> None:
     assert _coloured(tmp_path / "curve.png").any()
 
 
+def test_settings_of_the_user_do_not_change_the_picture(tmp_path: Path) -> None:
+    plain, styled = tmp_path / "a.png", tmp_path / "b.png"
+    plot_learning_curve(_curve(1.0, 2.0), plain, "demo")
+    with matplotlib.rc_context({"text.usetex": True, "savefig.dpi": 37}):  # maybe without LaTeX
+        plot_learning_curve(_curve(1.0, 2.0), styled, "demo")
+    assert styled.read_bytes() == plain.read_bytes()
+
+
 def test_a_picture_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="cannot write"):
