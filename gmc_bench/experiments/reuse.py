@@ -99,10 +99,11 @@ class KnownRuns:
         assert weights is not None  # `find` has looked
         data, whole = weights.read(), str(record.weights_digest)
         with RunFolder(path, create=not (path / RunFolder.marker).is_file()) as folder:
+            kept = {"weights_digest": whole, "kept": weights.digest, "record": stored.digest}
+            # First: it tells a run that is being taken over from one that was begun here.
+            write_atomic(folder.kept, sealed(kept))
             write_atomic(folder.config, sealed_yaml(config.to_yaml()).encode())
             write_atomic(folder.policy, data)
-            kept = {"weights_digest": whole, "kept": weights.digest, "record": stored.digest}
-            write_atomic(folder.kept, sealed(kept))
             # Last: with its record, the run is finished.
             write_atomic(folder.record, Path(stored.path).read_bytes())
 

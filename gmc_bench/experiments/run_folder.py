@@ -42,6 +42,9 @@ _GOES_ON = {
     CONFIG: "run",
 }
 """Verb that goes on with what a file of this name is part of; the first that is there decides."""
+_BEFORE_MARKER = ("study.yaml", LAUNCH, KEPT)
+"""Files that are written before the one that marks a folder, so that none of them is missing where
+something can be continued. Where they are alone with a lock, a process was killed in between."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems answer that have no locks; there the lease alone decides."""
 
@@ -74,8 +77,9 @@ class LockedFolder:
 
     Args:
         path: the folder.
-        create: make it; it must be absent or empty. What a process leaves behind that is killed
-            before it writes the marker counts as empty. Otherwise the folder must hold the marker.
+        create: make it; it must be absent or empty. A folder counts as empty with what a process
+            leaves behind that is killed before it writes the marker, which is removed. Otherwise
+            the folder must hold the marker.
 
     Raises:
         RunFolderError: it is in use, not empty, or not such a folder.
@@ -143,7 +147,8 @@ class LockedFolder:
             self._unlock()
             raise
         if self._create:
-            for path in self.path.glob(LEFTOVER):
+            left = (self.path / name for name in _BEFORE_MARKER)
+            for path in (*self.path.glob(LEFTOVER), *left):
                 path.unlink(missing_ok=True)
         return self
 
@@ -320,8 +325,15 @@ def is_file(path: Path) -> bool:
 
 def is_unused(path: Path) -> bool:
     """Return whether a folder is empty but for what a killed process may leave at its start."""
-    return path.is_dir() and all(
-        item.name in (LOCK, LEASE) or item.match(LEFTOVER) for item in path.iterdir()
+    if not path.is_dir():
+        return False
+    items = list(path.iterdir())
+    was_locked = any(item.name == LOCK for item in items)
+    return all(
+        item.name in (LOCK, LEASE)
+        or item.match(LEFTOVER)
+        or (was_locked and item.name in _BEFORE_MARKER)
+        for item in items
     )
 
 

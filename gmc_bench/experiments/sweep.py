@@ -272,8 +272,8 @@ class Sweep:
         with self.locked(create=True) as folder:
             for name, data in self._files.items():
                 write_atomic(folder.path / name, data)
-            folder.write(self.runs)  # last: a folder that holds it can be continued
             self._write_launch(folder, launched)
+            folder.write(self.runs)  # last: a folder that holds it can be continued
             self._take_over(folder)
             return self._visit_all(folder, launched)
 

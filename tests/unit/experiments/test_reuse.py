@@ -17,7 +17,7 @@ from gmc_bench.experiments.reuse import KnownRuns
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.ledger import Ledger, LedgerEntry, append
-from gmc_bench.records.store import LEDGER_NAME, read_stored_record, write_record
+from gmc_bench.records.store import LEDGER_NAME, read_stored_record, write_atomic, write_record
 from gmc_bench.records.weights import weights_name
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites import SUITES
@@ -129,6 +129,31 @@ def test_what_is_taken_is_the_folder_of_a_finished_run(recorded, tmp_path):
     with pytest.raises(CheckpointError, match="another file than the one that was added"):
         known.restore(stored, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("written", range(4))
+def test_a_kill_on_the_way_leaves_no_run_that_seems_begun_here(
+    recorded, tmp_path, monkeypatch, written
+):
+    known, stored, path = (
+        KnownRuns(tmp_path / "board"),
+        read_stored_record(recorded),
+        tmp_path / "r",
+    )
+    files = iter(range(written))
+
+    def write(*file):
+        if next(files, None) is None:
+            raise KeyboardInterrupt
+        write_atomic(*file)
+
+    with monkeypatch.context() as killing:
+        killing.setattr(reuse, "write_atomic", write)
+        with pytest.raises(KeyboardInterrupt):
+            known.restore(stored, path)
+    assert (path / "kept.json").is_file() or not (path / "config.yaml").is_file()
+    known.restore(stored, path)
+    assert RunFolder(path).read_policy() == ACTING
 
 
 def test_a_record_is_read_like_the_folder_of_its_run(recorded):

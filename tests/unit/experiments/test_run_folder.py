@@ -161,6 +161,8 @@ def test_a_folder_without_settings_is_no_run(tmp_path, name):
 def test_what_a_process_leaves_that_was_killed_at_its_start_is_no_obstacle(tmp_path):
     (tmp_path / ".lock").write_text("")
     (tmp_path / ".config.yaml.0f.tmp").write_text("meth")
+    for name in (STUDY, "launch.yaml", "kept.json"):
+        (tmp_path / name).write_text("written before the marker")
     with pytest.raises(RunFolderError, match=r"holds no run yet .* give the command .* again"):
         RunFolder(tmp_path)
     with RunFolder(tmp_path, create=True) as folder:

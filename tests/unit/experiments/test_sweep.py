@@ -373,6 +373,19 @@ def test_runs_of_a_leaderboard_are_taken_also_after_a_kill_in_between(board, mon
         continued_sweep(tmp_path / OUT, {}, []).run()
 
 
+def test_a_sweep_that_was_killed_before_it_could_be_continued_is_begun_again(board, monkeypatch):
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    board.setattr(Board, "kills_at", None)
+    with monkeypatch.context() as killing:
+        killing.setattr(sweeping.SweepFolder, "write", kill)
+        with pytest.raises(KeyboardInterrupt):
+            request(reuse="board", retries=5).run()
+    assert read_launch(OUT)["retries"] == 5  # whatever has a plan knows how it was launched
+    assert len(request(reuse="board").run().records) == 3
+
+
 def test_a_sweep_without_options_of_a_launch_takes_them_too(board, ran):
     with pytest.raises(KeyboardInterrupt):
         Sweep({"seed1": SPEC, "seed2": SPEC.replace(seed=2)}, out=OUT, reuse="board").run()
