@@ -216,6 +216,9 @@ class Driver:
         if name in self.failures:
             self.emit(SweepRunFailed(name, self.failures[name]))
             return
+        if ended.held:
+            self._todo.append(name)
+            return
         spoke = state.phase in ("failed", "stopped") and state != before
         if ended.lost or (spoke and state.phase == "stopped" and not ended.why):
             self._lost[name] = self._lost.get(name, 0) + 1
@@ -269,9 +272,10 @@ class Driver:
     def _tell(self, *, is_over: bool = False) -> None:
         self._told = time.monotonic()
         for name in self._given:
-            state = read_state(self.path, name, launched=True)
+            state = read_state(self.path, name, launched=not is_over)
             running = state.phase in RUNNING or state.phase == "finished"
-            self.states[name] = state if running else replace(state, phase="waiting")
+            as_it_is = running or is_over  # then, nothing waits any more
+            self.states[name] = state if as_it_is else replace(state, phase="waiting")
             if running:
                 self._measured.add_state(name, self.runs[name], state)
         with contextlib.suppress(StorageError):  # what is written next tells of a full disk

@@ -34,6 +34,8 @@ class Ended:
     """What the launcher knows, half a sentence: `was killed by signal 9`."""
     lost: bool = False
     """It was taken from the run (a node is gone, a job was preempted); no failure of its own."""
+    held: bool = False
+    """Another process holds the run, which is then waited for, however long that takes."""
 
 
 class Launcher(ABC):

@@ -71,7 +71,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 def ended_with(name: str, code: int) -> Ended:
     """Return how a worker ended, given its exit code."""
-    return Ended(name, _why(code), lost=code in (STOPPED, HELD))
+    return Ended(name, _why(code), lost=code in (STOPPED, HELD), held=code == HELD)
 
 
 def _why(code: int) -> str:

@@ -213,6 +213,7 @@ def test_a_worker_whose_run_another_holds_is_no_failure(tmp_path, monkeypatch, c
     assert capsys.readouterr().err == "another process holds it\n"
     ended = ended_with("a", code)
     assert (ended.why, ended.lost) == ("ended because another process holds the run", True)
+    assert ended.held
 
 
 @pytest.mark.parametrize(

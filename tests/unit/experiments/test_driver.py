@@ -78,6 +78,8 @@ class Scripted(Launcher):
                 return Ended(name, "was ended by signal 9 (SIGKILL)")
             case "lost":
                 return Ended(name, "was on a node that is gone", lost=True)
+            case "held":
+                return Ended(name, "ended because another holds it", lost=True, held=True)
             case _:
                 permanent = way == "permanent"
                 state = CellState(phase="failed", reason=f"a {way} reason", permanent=permanent)
@@ -258,6 +260,38 @@ def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkey
     launcher, _, failures, _ = drive(tmp_path, config, {"a": ["lost"]}, retries=0)
     assert launcher.given == ["a"] * 4
     assert failures == {"a": "its process was on a node that is gone"}
+
+
+def test_a_run_that_another_process_holds_is_waited_for(tmp_path, config, monkeypatch):
+    monkeypatch.setattr(driving, "LOST_LIMIT", 3)
+    ways = {"a": [*["held"] * 9, "finish"], "b": ["finish"], "c": ["finish"]}
+    launcher, records, failures, _ = drive(tmp_path, config, ways, retries=0)
+    assert launcher.given == [*"abc", *"a" * 9]  # behind what can run
+    assert (set(records), failures) == (set("abc"), {})
+
+
+class Interrupted(Scripted):
+    """Is interrupted while a cell trains, and once more while that is asked to stop."""
+
+    def submit(self, cells):
+        for cell in cells:
+            write_state(self.sweep, cell.name, CellState(phase="training", env_steps=5))
+
+    def poll(self):
+        raise KeyboardInterrupt
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+
+def test_after_a_second_interruption_nothing_is_shown_as_running_or_waiting(tmp_path, config):
+    told = []
+    driver = Driver(tmp_path, {"a": config}, Interrupted({}), 0, told.append)
+    with pytest.raises(KeyboardInterrupt):
+        driver.run()
+    last = [event.overview for event in told if isinstance(event, SweepMoved)][-1]
+    assert last.is_over
+    assert last.counts() == {"stopped": 1}
 
 
 def test_a_run_that_was_killed_while_it_trained_is_not_one_that_was_taken_away(tmp_path, config):
