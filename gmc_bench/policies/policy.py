@@ -560,7 +560,10 @@ class Policy:
 
 
 def run_seeds(seed: int) -> list[int]:
-    """Return a run's seeds: first weights, minibatches, action noise, draws of sequences.
+    """Return a run's seeds, four numbers.
+
+    They are those of the first weights, of minibatches, of action noise, and of both the
+    environments of training and the draws of their bodies.
 
     Raises:
         ConfigError: the seed is no integer, or negative.
