@@ -562,8 +562,8 @@ class Policy:
 def run_seeds(seed: int) -> list[int]:
     """Return a run's seeds, four numbers.
 
-    They are those of the first weights, of minibatches, of action noise, and of both the
-    environments of training and the draws of their bodies.
+    They are those of the first weights, of minibatches, of action noise, and, the fourth, of both
+    the environments of training and the draws of sequences of limbs.
 
     Raises:
         ConfigError: the seed is no integer, or negative.

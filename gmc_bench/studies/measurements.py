@@ -244,7 +244,10 @@ class GaitComparison(Measurement):
     def compare(
         self, runs: Sequence[FinishedRun], request: Request
     ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
-        """Record an episode of every run, and draw those of one task and seed side by side."""
+        """Record an episode of every run, and draw those of one task and seed side by side.
+
+        Where one of these is not finished, none is recorded: the body is one that suits all.
+        """
         from gmc_bench.rendering.episode import EpisodeChoice, render_episode
         from gmc_bench.studies.gait_figure import plot_gait
 
@@ -254,12 +257,17 @@ class GaitComparison(Measurement):
         for run in runs:
             groups.setdefault((run.record.task, run.record.seed), []).append(run)
         for (task, seed), group in groups.items():
+            if len(group) < len(request.arms):
+                continue
             body = request.body or best_body([run.record for run in group])
             gaits = [(run.record.method, _record(run, body)) for run in group]
             picture = group[0].folder / f"gait_{short_name(task)}_seed{seed}.png"
             shortest = min(gait.length * gait.control_dt for _, gait in gaits)
-            plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
-            pictures.append(picture)
+            try:
+                plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
+                pictures.append(picture)
+            except ConfigError as error:  # an episode was over at once
+                group[0].listener(Remark(f"no picture {picture.name}: {error}"))
             for run, (_, gait) in zip(group, gaits, strict=True):
                 measured[run.name] = {"body": body, **_numbers(gait)}
                 try:

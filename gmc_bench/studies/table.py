@@ -143,18 +143,26 @@ GAIT_NUMBERS = {
 
 
 def gait_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
-    """Return a row per finished run: how it moves the body that all are shown on."""
+    """Return a row per run: how it moves the body that all are shown on."""
     rows = [
         (
-            short_name(run.task), str(run.seed), run.measured["body"], run.record.method,
-            *(NONE if value is None else f"{value:,.2f}"
-              for value in map(run.measured.get, GAIT_NUMBERS.values())),
+            short_name(run.task),
+            str(run.seed),
+            run.measured.get("body", INCOMPLETE),
+            run.arm.label if run.record is None else run.record.method,
+            *(_gait_cell(run, name) for name in GAIT_NUMBERS.values()),
         )
         for run in outcomes
-        if run.record is not None
-    ]  # fmt: skip
+    ]
     headings = ("Task", "Seed", "Body", "Method", *GAIT_NUMBERS)
     return Table(headings, rows, study.title, (_GAIT_NOTE,))
+
+
+def _gait_cell(run: Outcome, name: str) -> str:
+    if not run.measured:
+        return INCOMPLETE
+    value = run.measured[name]
+    return NONE if value is None else f"{value:,.2f}"
 
 
 def _minus(first: Number, second: Number) -> Number:

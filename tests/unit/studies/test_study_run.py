@@ -5,13 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.friction_options import FrictionOptions
+from gmc_bench.experiments.events import Remark
 from gmc_bench.experiments.friction import study_numbers
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.studies import measurements
-from gmc_bench.studies.catalogue import COMPONENTS
+from gmc_bench.studies.catalogue import COMPONENTS, GAIT
 from gmc_bench.studies.measurements import FinishedRun
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.study_run import versions_of
@@ -83,6 +85,33 @@ def test_gaits_are_shown_on_the_body_that_all_methods_walk_best_on():
     ]
     assert measurements.best_body(records[:1]) == "a"
     assert measurements.best_body(records) == "b"
+
+
+def test_gaits_are_compared_where_all_runs_are_finished_with_a_picture_or_without(
+    tmp_path, monkeypatch
+):
+    told = []
+
+    def made(name, seed):
+        return FinishedRun(
+            name, None, None, make_record(method=name, seed=seed), tmp_path, told.append
+        )
+
+    def draw(gaits, path, *, start):
+        raise ConfigError("an episode has 1 step")
+
+    monkeypatch.setattr(
+        measurements, "_record", lambda *_: SimpleNamespace(length=1, control_dt=1.0)
+    )
+    monkeypatch.setattr(measurements, "_numbers", lambda gait: {"speed": 1.0})
+    monkeypatch.setattr("gmc_bench.rendering.episode.render_episode", lambda *_, **__: None)
+    monkeypatch.setattr("gmc_bench.studies.gait_figure.plot_gait", draw)
+    runs = [made("first", 1), made("second", 1), made("alone", 2)]
+    request = SimpleNamespace(body="a", arms=GAIT.arms)
+    found, pictures = measurements.GaitComparison().compare(runs, request)
+    assert found == {name: {"body": "a", "speed": 1.0} for name in ("first", "second")}
+    assert pictures == []
+    assert told == [Remark("no picture gait_ft_seed1.png: an episode has 1 step")]
 
 
 def test_means_over_robots_are_told_by_friction_and_by_direction():

@@ -157,6 +157,7 @@ def test_a_row_of_the_gait_table_has_every_number_under_its_heading():
         finished(arm, 1.0, measured=measured),
         finished(arm, 1.0, seed=2, measured={**measured, "regularity": None}),
         Outcome(arm, FT, 3, None),
+        finished(GAIT.arms[1], 1.0, seed=3),  # which alone is not compared
     ]
     table = gait_table(GAIT, runs)
     assert dict(zip(table.headings, table.rows[0], strict=True)) == {
@@ -164,7 +165,9 @@ def test_a_row_of_the_gait_table_has_every_number_under_its_heading():
         "Speed (m/s)": "1.50", "Stride frequency (Hz)": "2.25", "Regularity": "0.75",
         "Mean duty factor": "0.60", "Phase coherence": "0.50",
     }  # fmt: skip
-    assert column(table, "Regularity") == ["0.75", "-"]
+    assert column(table, "Regularity") == ["0.75", "-", INCOMPLETE, INCOMPLETE]
+    assert column(table, "Method") == ["demo", "demo", arm.label, "demo"]
+    assert column(table, "Body") == ["a", "a", INCOMPLETE, INCOMPLETE]
 
 
 def test_files_hold_every_cell():
