@@ -16,7 +16,7 @@ from gmc_bench.experiments.events import (
 )
 from gmc_bench.experiments.friction import suite_friction
 from gmc_bench.experiments.launch import dismiss, shared
-from gmc_bench.experiments.record import make_record
+from gmc_bench.experiments.record import changes_of, make_record
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import EpisodeWatch, score
 from gmc_bench.experiments.session import Session, untrained_policy
@@ -135,6 +135,10 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
         if len(counts) > 1 and counts[-1][0] == trainer.iteration:
             before, now = counts[-2][1], counts[-1][1]
             emit(Remark(f"{before} {what} before, {now} from here on: the last bits differ."))
+    for name, values in changes_of(trainer.made_with).items():
+        if values[-1][0] == trainer.iteration:
+            before, now = values[-2][1], values[-1][1]
+            emit(Remark(f"{name}: {before} before, {now} from here on: returns may differ."))
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:
 

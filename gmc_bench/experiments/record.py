@@ -1,5 +1,6 @@
 """Record of a finished run: its settings, returns, learning curve, times and origin."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,8 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
+    CHANGED,
+    REQUIRED_VERSIONS,
     RESIZED,
     BodyReturns,
     CurvePoint,
@@ -45,6 +48,11 @@ def make_record(
     # Another commit than at the start: no single commit made these numbers.
     moved = config.git_commit is not None and config.git_commit != git.commit
     identity, suite = config.identity(), SUITES.get(config.suite)
+    changes = {} if trainer is None else changes_of(trainer.made_with)
+    reasons = (
+        *config.unofficial_reasons,
+        *(CHANGED.format(what=name) for name in changes if name in REQUIRED_VERSIONS),
+    )
     return RunRecord(
         status="complete",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -82,15 +90,33 @@ def make_record(
         hardware=collect_hardware(config.threads, gpu_name(config.device), config.processes),
         versions=collect_versions(),
         weights_digest=weights_digest,
-        remarks=_remarks(trainer),
+        remarks=_remarks(trainer, changes),
         git_commit=git.commit,
         git_dirty=None if git.commit is None else bool(git.dirty or moved),
-        official=not config.unofficial_reasons,
-        unofficial_reasons=config.unofficial_reasons,
+        official=not reasons,
+        unofficial_reasons=reasons,
     )
 
 
-def _remarks(trainer: Trainer | None) -> tuple[str, ...] | None:
+def changes_of(made_with: Sequence[Sequence[Any]]) -> dict[str, list[tuple[int, str]]]:
+    """Return what changed while a run was under way: (iteration, value) since when, by name.
+
+    Args:
+        made_with: of a trainer. What is not always stated, as by an older version, is left out.
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in made_with[0][1]:
+        if all(name in stated for _, stated in made_with):
+            values = [(since, stated[name]) for since, stated in made_with]
+            found[name] = [
+                item for at, item in enumerate(values) if at == 0 or item[1] != values[at - 1][1]
+            ]
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def _remarks(
+    trainer: Trainer | None, changes: Mapping[str, Sequence[tuple[int, str]]]
+) -> tuple[str, ...] | None:
     """Return what a reader should know about how a run was made, if there is anything."""
     found = []
     for what in ("processes", "threads"):
@@ -98,6 +124,9 @@ def _remarks(trainer: Trainer | None) -> tuple[str, ...] | None:
         if len(counts) > 1:
             parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in counts)
             found.append(f"{RESIZED.format(what=what)}: {parts}")
+    for name, values in changes.items():
+        parts = ", ".join(f"{value} from iteration {since + 1}" for since, value in values)
+        found.append(f"{CHANGED.format(what=name)}: {parts}")
     return tuple(found) or None
 
 

@@ -24,6 +24,8 @@ INSTRUCTIONS = (
     "sve",
 )
 """Instruction sets by which numerical libraries choose their code, named as Linux names them."""
+PROCESSOR = "processor"
+"""Name of the processor among what `stated_origin` states."""
 _GIB = 2**30  # bytes
 
 
@@ -44,6 +46,11 @@ def collect_versions() -> dict[str, str]:
     """
     own = {"gmc-bench": gmc_bench.__version__, "python": platform.python_version()}
     return {name: own.get(name) or _installed(name) for name in STATED_VERSIONS}
+
+
+def stated_origin() -> dict[str, str]:
+    """Return what numbers depend on beside settings: versions of software, and the processor."""
+    return {**collect_versions(), PROCESSOR: _cpu_model(Path("/proc/cpuinfo"))}
 
 
 def _installed(name: str) -> str:

@@ -44,6 +44,7 @@ from gmc_bench.records.parts import (
 from gmc_bench.records.seeds import further_seeds
 
 __all__ = [
+    "CHANGED",
     "REQUIRED_VERSIONS",
     "RESIZED",
     "SCHEMA_VERSION",
@@ -83,6 +84,9 @@ RATE_TOLERANCE = 0.05
 
 RESIZED = "the number of {what} changed while the run was under way"
 """Beginning of a remark, with `threads` or `processes`."""
+
+CHANGED = "{what} changed while the run was under way"
+"""Beginning of a remark, and why a run is not official."""
 
 Commit = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 

@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.policies.torch_state import TorchState
+from gmc_bench.records.environment import stated_origin
 from gmc_bench.suites.method_rules import training_rules
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.tasks.spec import Task
@@ -32,6 +33,7 @@ from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
 
+T = TypeVar("T")
 State = dict[str, Any]
 """Nested: arrays and JSON values by name."""
 CUDA = "torch_cuda"
@@ -144,6 +146,8 @@ class Trainer:
         """(iteration, processes) since when there have been how many."""
         self.threads: list[list[int]] = [[0, num_threads]]
         """(iteration, threads) likewise, of each process."""
+        self.made_with: list[list[Any]] = [[0, stated_origin()]]
+        """(iteration, `stated_origin`) likewise."""
         self.collector.start(self.sharing.reset())
 
     @property
@@ -280,6 +284,7 @@ class Trainer:
                 "curve": list(self.curve),
                 "processes": self.processes,
                 "threads": self.threads,
+                "made_with": self.made_with,
                 "timers": asdict(self.timers),
             },
         }
@@ -319,6 +324,8 @@ class Trainer:
         self.processes = _with_change(processes, self.iteration, self.group.size)
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
+        made_with = progress.get("made_with", self.made_with)  # likewise
+        self.made_with = _with_change(made_with, self.iteration, stated_origin())
 
     def _require_same_version(self, progress: Mapping[str, Any]) -> None:
         """Raise unless the method's version is that of before, which older states do not say."""
@@ -383,9 +390,9 @@ class Trainer:
         }
 
 
-def _with_change(counts: list[list[int]], iteration: int, count: int) -> list[list[int]]:
-    """Return (iteration, count) since when it has been how many, as of now."""
-    return counts if counts[-1][1] == count else [*counts, [iteration, count]]
+def _with_change(found: list[list[T]], iteration: int, now: T) -> list[list[T]]:
+    """Return (iteration, value) since when something has been what it is, as of now."""
+    return found if found[-1][1] == now else [*found, [iteration, now]]
 
 
 def make_trainer(

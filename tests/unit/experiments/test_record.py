@@ -68,6 +68,27 @@ def test_times_and_changes_on_the_way_are_those_of_the_trainer(trained):
     assert record.remarks[0].endswith("under way: 1 from iteration 1, 4 from iteration 3")
 
 
+def test_a_record_says_which_software_and_processor_changed_on_the_way(trained):
+    session, trainer = trained
+    point = {"mean_return": None, "mean_length": None, "episodes": 0}
+    trainer.curve = [{"env_steps": trainer.env_steps, **point}]
+    last = trainer.made_with[0][1]
+    older = {name: value for name, value in last.items() if name != "scipy"}
+    first = {**older, "processor": "another", "torch": "1.0"}
+    trainer.made_with = [[0, first], [3, {**older, "torch": "1.0"}], [4, last]]
+    record = make_record(session, trainer.policy, trainer, (), weights_digest="0" * 64)
+    assert record.remarks == (
+        f"torch changed while the run was under way: 1.0 from iteration 1, "
+        f"{last['torch']} from iteration 5",
+        f"processor changed while the run was under way: another from iteration 1, "
+        f"{last['processor']} from iteration 4",
+    )
+    assert not record.official
+    assert "torch changed while the run was under way" in record.unofficial_reasons
+    assert not any("processor" in reason for reason in record.unofficial_reasons)
+    assert not record.resized
+
+
 def test_a_record_states_bodies_machine_commit_and_rules_of_its_run(trained, monkeypatch):
     session, trainer = trained
     point = {"mean_return": None, "mean_length": None, "episodes": 0}

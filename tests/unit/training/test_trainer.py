@@ -411,6 +411,16 @@ def test_what_has_changed_since_the_latest_count_is_noted(make_trainer):
     assert (trainer.processes, trainer.threads) == (again, again)
 
 
+def test_what_a_run_was_made_with_is_noted_where_it_changes(make_trainer, monkeypatch):
+    trainer, state = make_trainer(), make_trainer("b").get_state()
+    before = {**trainer.made_with[0][1], "torch": "1.0"}
+    progress = {**state["progress"], "iteration": 2, "made_with": [[0, before]]}
+    trainer.set_state({**state, "progress": progress})
+    assert trainer.made_with == [[0, before], [2, make_trainer("c").made_with[0][1]]]
+    del progress["made_with"]  # older ones do not say it
+    trainer.set_state({**state, "progress": progress})
+
+
 def test_the_threads_of_a_run_are_those_of_simulation_and_networks(make_trainer):
     if available_threads() < 2:
         pytest.skip("needs two cores")
