@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import yaml
 
@@ -56,10 +56,11 @@ from gmc_bench.experiments.trials import (
     TuningResult,
     best_of,
     read_diverged,
+    read_result,
     read_return,
 )
 from gmc_bench.methods.tuning import FORMAT, Range, ranges_of, tuning_key
-from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.environment import collect_hardware, collect_versions, merged_versions
 from gmc_bench.records.store import sealed, write_atomic
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.protocol import Protocol
@@ -85,6 +86,8 @@ TRAIN_ONLY: Mapping[str, Any] = {
 short run needs a wider window for some episodes of every body."""
 _PINNED = ("method_version", "method_source_digest")
 """What `tuning.yaml` says of the method beside its name; older ones do not."""
+_OF_WRITER = ("versions", "hardware", "git_commit", "created")
+"""What `tuning.json` says of whoever wrote it."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
 """Events of a trial's runs that are not told."""
 
@@ -350,6 +353,7 @@ class Tuning:
         self._emit(FolderOpened(folder.path))
         self._warn_of_short_runs()
         trials: list[Trial] = []
+        versions: list[Mapping[str, str]] = []
         for number in range(self.spec.trials):
             settings = self.first
             if number > 0:
@@ -359,17 +363,20 @@ class Tuning:
             trial = Trial(
                 number,
                 settings,
-                {seed: returned for seed, (returned, _) in runs.items()},
-                round(sum(seconds for _, seconds in runs.values()), 1),
+                {seed: run.returned for seed, run in runs.items()},
+                round(sum(run.core_seconds for run in runs.values()), 1),
             )
+            versions += [run.versions for run in runs.values()]
             trials.append(trial)
             value = "none" if trial.value is None else f"{trial.value:,.1f}"
             self._emit(Remark(f"training return {value}"))
         key = tuning_key(self.choice.suite.id, self.task, self.choice.protocol.name)
-        result = TuningResult(key, tuple(trials), self._content(trials))
-        text = json.dumps({"format": FORMAT, "searches": {key: result.content}}, indent=1)
+        content = self._content(trials, versions)
+        if (before := _written(folder.result, key, content)) is not None:
+            return TuningResult(key, tuple(trials), before)
+        text = json.dumps({"format": FORMAT, "searches": {key: content}}, indent=1)
         write_atomic(folder.result, f"{text}\n".encode())
-        return result
+        return TuningResult(key, tuple(trials), content)
 
     def _warn_of_short_runs(self) -> None:
         """Say beforehand what would else be known after all trials: that none may be judged."""
@@ -387,8 +394,8 @@ class Tuning:
 
     def _run(
         self, folder: TuningFolder, number: int, settings: Mapping[str, float], seed: int
-    ) -> tuple[float | None, float]:
-        """Return training return and core seconds of one run, made now or before.
+    ) -> "_Run":
+        """Return what came of one run, made now or before.
 
         One that diverges has no return. It would diverge again, so it is not repeated.
         """
@@ -405,7 +412,7 @@ class Tuning:
         # Each run reads the file again, which may have changed since the search began.
         require_same_text(config.method, config.method_source_digest, expected, "tuning")
         if is_file(diverged):
-            return None, read_diverged(diverged, config.run_digest)
+            return _Run(None, read_diverged(diverged, config.run_digest), {})
         begun = time.process_time()
         try:
             record = experiment.resume()
@@ -414,8 +421,8 @@ class Tuning:
             found = {"reason": str(error), "core_seconds": seconds, "run": config.run_digest}
             write_atomic(diverged, sealed(found))
             self._emit(Remark(f"seed {seed}: {error}"))
-            return None, seconds
-        return read_return(judged), record.core_seconds
+            return _Run(None, seconds, collect_versions())
+        return _Run(read_return(judged), record.core_seconds, record.versions)
 
     def _tell(self, event: Event) -> None:
         """Tell what is going on in a trial's run, not that it is a run."""
@@ -446,7 +453,9 @@ class Tuning:
             checkpoint_interval=60.0,
         )
 
-    def _content(self, trials: Sequence[Trial]) -> dict[str, Any]:
+    def _content(
+        self, trials: Sequence[Trial], versions: Sequence[Mapping[str, str]]
+    ) -> dict[str, Any]:
         choice, spec, best = self.choice, self.spec, best_of(trials)
         hardware = collect_hardware(check_threads(self._threads))
         return {
@@ -468,11 +477,32 @@ class Tuning:
             ],
             "best": best.number,
             "kept": best.settings,
-            "versions": {**collect_versions(), "optuna": version("optuna")},
+            "versions": {**merged_versions(versions), "optuna": version("optuna")},
             "hardware": hardware.model_dump(mode="json"),
             "git_commit": checkout().commit,
             "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }  # fmt: skip
+
+
+class _Run(NamedTuple):
+    """What came of a run of a trial."""
+
+    returned: float | None
+    """Training return."""
+    core_seconds: float
+    versions: Mapping[str, str]
+    """Of the software that made it; empty where that is not known."""
+
+
+def _written(path: Path, key: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a file says of these very trials, made by whoever wrote it; `None` if nothing."""
+    try:
+        found_key, found = read_result(path)
+    except RunFolderError:  # there is none, or it is damaged
+        return None
+    wanted = json.loads(json.dumps(content))
+    same = all(found.get(name) == wanted[name] for name in wanted if name not in _OF_WRITER)
+    return found if same and found_key == key else None
 
 
 def rules_digest(protocol: Protocol) -> str:

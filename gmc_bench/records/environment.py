@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +46,15 @@ def collect_versions() -> dict[str, str]:
     """
     own = {"gmc-bench": gmc_bench.__version__, "python": platform.python_version()}
     return {name: own.get(name) or _installed(name) for name in STATED_VERSIONS}
+
+
+def merged_versions(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return versions of software by name, several of one joined by a comma."""
+    names = sorted({name for versions in found for name in versions})
+    return {
+        name: ", ".join(sorted({versions[name] for versions in found if name in versions}))
+        for name in names
+    }
 
 
 def stated_origin() -> dict[str, str]:

@@ -18,7 +18,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import launching
 from gmc_bench.policies.torch_state import torch_threads
-from gmc_bench.records.environment import collect_hardware, collect_versions
+from gmc_bench.records.environment import collect_hardware, collect_versions, merged_versions
 from gmc_bench.records.kept import STUDY_FILE, BodySetId, KeptStudy, StudyNumbers, plain_numbers
 from gmc_bench.records.store import read_sealed, record_digest, seal, sealed, write_atomic
 from gmc_bench.studies import outcome as read
@@ -270,11 +270,7 @@ def versions_of(outcomes: Sequence[Outcome]) -> dict[str, str]:
     found = [item.record.versions for item in outcomes if item.record is not None]
     if any(item.measured for item in outcomes):
         found.append(collect_versions())
-    names = sorted({name for versions in found for name in versions})
-    return {
-        name: ", ".join(sorted({versions[name] for versions in found if name in versions}))
-        for name in names
-    }
+    return merged_versions(found)
 
 
 def _numbers(outcome: Outcome, method: str, changes: tuple[str, ...] | None) -> StudyNumbers:

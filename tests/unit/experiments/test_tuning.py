@@ -21,6 +21,7 @@ from gmc_bench.core.errors import (
     TrainingDivergedError,
 )
 from gmc_bench.experiments import events, search_sets, tuning
+from gmc_bench.experiments import record as recording
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.trial_settings import SPREAD, draw
@@ -30,6 +31,7 @@ from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.tuning import PPO_RANGES, in_range
+from gmc_bench.records.environment import collect_versions
 from gmc_bench.records.store import read_record, sealed, write_atomic
 from gmc_bench.sim import model
 from gmc_bench.sim.batch import available_threads
@@ -74,7 +76,9 @@ def scored_by_tables():
     return {digest for name in search_sets.scored_sets() for digest in search_sets._digests(name)}
 
 
-def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set, capfd):
+def test_trials_meet_no_test_body_and_go_on_where_they_were(
+    simulated, tiny_set, capfd, monkeypatch
+):
     told = []
     result = Tuning(SPEC, out="t", on_event=told.append).run()
     assert capfd.readouterr() == ("", "")
@@ -94,6 +98,19 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(simulated, tiny_set,
     values = [trial["value"] for trial in written["trials"]]
     assert written["best"] == values.index(max(values))
     assert written["bodies"]["digest"] == tiny_set.digest
+
+    # Whoever looks at a finished search again, with other software, has not made it.
+    finished = Path("t/tuning.json").read_bytes()
+    elsewhere = {**collect_versions(), "torch": "0.0"}
+    with monkeypatch.context() as patched:
+        for module in (tuning, recording):
+            patched.setattr(module, "collect_versions", lambda: elsewhere)
+        assert Tuning.open("t").resume().content == written
+        assert Path("t/tuning.json").read_bytes() == finished
+        Path("t/tuning.json").unlink()
+        Path("t/trial-002/seed-5/record.json").unlink()  # which is then made with that
+        stated = Tuning.open("t").resume().content["versions"]["torch"]
+    assert stated == f"0.0, {written['versions']['torch']}"
 
     Path("t/tuning.json").unlink()
     Path("t/trial-002/seed-5/record.json").unlink()  # as if killed before it was written
