@@ -1,6 +1,7 @@
 """Scaling study: measures what is not measured yet, then writes tables and pictures."""
 
 import contextlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gmc_bench.core.config import shown
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, RecordError
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.events import FolderOpened, Listener, Progress
 from gmc_bench.experiments.grid import listed
@@ -205,20 +206,39 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
         "schema_version": 1, "study": NAME, "request": asdict(request), "setting": _setting(),
         "git_commit": git.commit, "git_dirty": git.dirty,
     }  # fmt: skip
+    limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
     with ScalingFolder(path, create=not (path / SCALING_SETTINGS).is_file()) as folder:
+        work = Work(folder.path, limits, listener)
         if (path / SCALING_SETTINGS).is_file():
             old, _ = read_sealed(path / SCALING_SETTINGS)
             _require_same(old, settings, path)
             # No single commit made these numbers if there was another one before.
             if old.get("git_dirty") is not False or old["git_commit"] != git.commit:
                 settings["git_dirty"] = True
-        write_atomic(path / SCALING_SETTINGS, sealed(settings))
+        lacks = work.lacks(batches)
+        if lacks:
+            write_atomic(path / SCALING_SETTINGS, sealed(settings))
         listener(FolderOpened(path))
-        limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
-        found = Measurements(Work(folder.path, limits, listener).finish(batches))
+        found = Measurements(work.finish(batches))
         versions = {place.method: place.version for batch in batches for place in batch}
-        _conclude(settings, found, versions, path)
+        result = _result(settings, found, versions)
+        # Whoever looks at a finished study again has not made its numbers.
+        if lacks or not _is_there(result, path):
+            write_atomic(path / SCALING_SETTINGS, sealed(settings))
+            write_atomic(path / RESULT, sealed(result))
+        _show(settings, found, path)
     return found
+
+
+def _is_there(result: dict[str, Any], path: Path) -> bool:
+    """Return whether a folder has a result, sound and the same but for its commit."""
+    try:
+        found, _ = read_sealed(path / RESULT)
+    except RecordError:  # there is none, or it is damaged
+        return False
+    plain = json.loads(json.dumps(result))
+    commit = {name: found[name] for name in ("git_commit", "git_dirty") if name in found}
+    return bool(found == plain | commit and len(commit) == 2)
 
 
 def _setting() -> dict[str, Any]:
@@ -260,6 +280,12 @@ class Work:
         self._listener = listener
         self._refused: dict[tuple[str, str], ScalingCell] = {}
         """The smallest cell without numbers, by kind and method."""
+
+    def lacks(self, batches: Sequence[Sequence[Place]]) -> bool:
+        """Return whether something is left to measure."""
+        places = [place for batch in batches for place in batch]
+        there = {place for place in places if self._read(place) is not None}
+        return any(place not in there and self._beyond(place) is None for place in places)
 
     def finish(self, batches: Sequence[Sequence[Place]]) -> list[ScalingCell]:
         """Return the cells of all batches, measuring those that are not there."""
@@ -326,13 +352,11 @@ class Work:
         return cell
 
 
-def _conclude(
-    settings: dict[str, Any], found: Measurements, versions: Mapping[str, int], path: Path
-) -> None:
-    """Write tables, pictures and result; `versions` has those of the methods."""
-    write_atomic(path / TABLE, markdown_page(found, "Scaling", _notes(settings)).encode())
-    write_atomic(path / CELLS, csv_page(found).encode())
-    result = {
+def _result(
+    settings: dict[str, Any], found: Measurements, versions: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return cells and exponents; `versions` has those of the methods."""
+    return {
         **settings,
         "cells": [cell.to_dict() for cell in found.cells],
         "exponents": [
@@ -348,7 +372,12 @@ def _conclude(
             if (exponent := found.exponent(q, method)) is not None
         ],
     }
-    write_atomic(path / RESULT, sealed(result))
+
+
+def _show(settings: dict[str, Any], found: Measurements, path: Path) -> None:
+    """Write tables and pictures."""
+    write_atomic(path / TABLE, markdown_page(found, "Scaling", _notes(settings)).encode())
+    write_atomic(path / CELLS, csv_page(found).encode())
     for axis in AXES:
         picture = draw_scaling(found, axis)
         if picture is not None:

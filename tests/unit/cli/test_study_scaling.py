@@ -132,12 +132,13 @@ def test_what_is_refused_has_no_number_and_nothing_larger_is_tried(gmc, measured
 def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_path):
     argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
     states = []
-    for commit, dirty in (("a", False), ("a", False), ("b", False), ("b", False)):
-        monkeypatch.setattr(work, "checkout", lambda state=(commit, dirty): GitState(*state))
-        assert gmc(*argv, 4, 9, 12, 15)[0] == 0
+    for commit, more in (("a", ()), ("a", ()), ("b", ()), ("b", (14,)), ("b", (14,)), ("a", (14,))):
+        monkeypatch.setattr(work, "checkout", lambda commit=commit: GitState(commit, False))
+        assert gmc(*argv, 4, 9, 12, *more, 15)[0] == 0
         content, _ = read_sealed(tmp_path / "s" / "study.json")
         states.append((content["git_commit"], content["git_dirty"]))
-    assert states == [("a", False), ("a", False), ("b", True), ("b", True)]
+    # Whoever looks at a finished study again, as the third, has made none of its numbers.
+    assert states == [*[("a", False)] * 3, *[("b", True)] * 3]
     found = {item["method"]: item["method_version"] for item in content["exponents"]}
     assert found == {"recmorph": SPEC.version}
 
