@@ -137,8 +137,8 @@ def train(trainer: Trainer, folder: RunFolder, config: RunConfig, emit: Listener
             emit(Remark(f"{before} {what} before, {now} from here on: the last bits differ."))
     for name, values in changes_of(trainer.made_with).items():
         if values[-1][0] == trainer.iteration:
-            before, now = values[-2][1], values[-1][1]
-            emit(Remark(f"{name}: {before} before, {now} from here on: returns may differ."))
+            old, new = values[-2][1], values[-1][1]
+            emit(Remark(f"{name}: {old} before, {new} from here on: returns may differ."))
     written = time.perf_counter()
     with EventLog(folder.logs, trainer.env_steps) as log:
 

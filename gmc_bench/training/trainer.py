@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +33,6 @@ from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
 
-T = TypeVar("T")
 State = dict[str, Any]
 """Nested: arrays and JSON values by name."""
 CUDA = "torch_cuda"
@@ -390,7 +389,7 @@ class Trainer:
         }
 
 
-def _with_change(found: list[list[T]], iteration: int, now: T) -> list[list[T]]:
+def _with_change(found: list[list[Any]], iteration: int, now: Any) -> list[list[Any]]:
     """Return (iteration, value) since when something has been what it is, as of now."""
     return found if found[-1][1] == now else [*found, [iteration, now]]
 
