@@ -148,7 +148,7 @@ def test_what_no_node_holds_is_refused_unless_the_cluster_may_grow(asked, cell, 
     ("outcome", "ended"),
     [
         (0, Ended("a")),
-        (4, Ended("a", "ended because another process holds the run", lost=True)),
+        (4, Ended("a", "ended because another process holds the run", lost=True, held=True)),
         (1, Ended("a", "ended with exit code 1 without a word")),
         (Errors.TaskCancelledError(), Ended("a", "was cancelled", lost=True)),
         (Errors.NodeDiedError("n7"), Ended("a", "was lost with its node (n7)", lost=True)),

@@ -191,7 +191,7 @@ def test_a_job_ended_as_its_worker_did(tmp_path, code, why, lost):
     (tmp_path / "result").touch()
     paths, job = SimpleNamespace(result_pickle=tmp_path / "result"), SimpleNamespace
     ended = job(paths=paths, exception=lambda: None, result=lambda: code)
-    assert slurm_jobs._ended("a", ended) == Ended("a", why, lost=lost)
+    assert slurm_jobs._ended("a", ended) == Ended("a", why, lost=lost, held=code == HELD)
     broken = job(paths=paths, exception=lambda: OSError("no \n space"))
     assert slurm_jobs._ended("a", broken) == Ended("a", "ended: no space", lost=False)
 
