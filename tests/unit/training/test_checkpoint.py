@@ -210,7 +210,7 @@ def test_a_manifest_cannot_name_files_elsewhere(tmp_path, name):
         manifest["files"][name.format(tmp_path)] = manifest["files"]["policy.safetensors"]
 
     change_manifest(path, change)
-    with pytest.raises(CheckpointError, match=r"kept\.\w+' is no name of a file|'\.\.' is no name"):
+    with pytest.raises(CheckpointError, match=r"is no name of a file \.safetensors"):
         read_checkpoint(path, RUN)
 
 
