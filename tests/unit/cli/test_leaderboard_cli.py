@@ -335,7 +335,7 @@ def test_no_record_in_a_leaderboard_is_opened_that_names_code(gmc, tmp_path, tin
     ways = [
         ("leaderboard", "verify", path),
         ("evaluate", path),
-        ("render", path, "--body", "chain-3"),
+        ("replay", path, "--body", "chain-3"),
     ]
     ways += [("leaderboard", "verify", "--all"), ("evaluate", make_stored(record).digest)] * listed
     for words in ways:
