@@ -102,46 +102,6 @@ def _urdf() -> Target:
     return target
 
 
-def _settings() -> Target:
-    return _of_file(_load("experiments.spec", "read_settings"), "settings.yaml")
-
-
-def _run_config() -> Target:
-    return _of_file(_load("training.run_config", "read_run_config"), "config.yaml")
-
-
-def _plan() -> Target:
-    return _of_file(_load("experiments.sweep_folder", "read_runs"), "plan.yaml")
-
-
-def _study() -> Target:
-    return _of_file(_load("studies.request", "read_request"), "study.yaml")
-
-
-def _record() -> Target:
-    return _sealed(_load("records.store", "read_stored_record"), "record.json")
-
-
-def _verification() -> Target:
-    return _sealed(_load("records.verification", "read_verification"), "verification.json")
-
-
-def _evaluation() -> Target:
-    return _sealed(_load("records.kept", "read_evaluation"), "evaluation.json")
-
-
-def _study_result() -> Target:
-    return _sealed(_load("records.kept", "read_study"), "study.json")
-
-
-def _scaling() -> Target:
-    return _sealed(_load("records.kept", "read_scaling"), "scaling.json")
-
-
-def _speeds() -> Target:
-    return _sealed(_load("records.kept", "read_speeds"), "speeds.json")
-
-
 def _sealed(read: Callable[[Path], object], name: str) -> Target:
     """Return a target whose inputs get the digest that they should have, or none would be read."""
     seal, path = _load("records.store", "sealed"), _place().with_name(name)
@@ -157,8 +117,11 @@ def _sealed(read: Callable[[Path], object], name: str) -> Target:
     return target
 
 
-def _ledger() -> Target:
-    return _of_file(_load("records.ledger", "read_ledger"), "ledger.jsonl")
+def _reading(
+    how: Callable[[Any, str], Target], module: str, name: str, file: str
+) -> Callable[[], Target]:
+    """Return what makes a target of a function that reads a file; nothing is imported before."""
+    return lambda: how(_load(module, name), file)
 
 
 def _tensors() -> Target:
@@ -252,17 +215,19 @@ _MAKERS: dict[str, Callable[[], Target]] = {
     "mjcf": _mjcf,
     "robot_files": _robot_files,
     "urdf": _urdf,
-    "settings": _settings,
-    "run_config": _run_config,
-    "plan": _plan,
-    "study": _study,
-    "record": _record,
-    "verification": _verification,
-    "evaluation": _evaluation,
-    "study_result": _study_result,
-    "scaling": _scaling,
-    "speeds": _speeds,
-    "ledger": _ledger,
+    "settings": _reading(_of_file, "experiments.spec", "read_settings", "settings.yaml"),
+    "run_config": _reading(_of_file, "training.run_config", "read_run_config", "config.yaml"),
+    "plan": _reading(_of_file, "experiments.sweep_folder", "read_runs", "plan.yaml"),
+    "study": _reading(_of_file, "studies.request", "read_request", "study.yaml"),
+    "record": _reading(_sealed, "records.store", "read_stored_record", "record.json"),
+    "verification": _reading(
+        _sealed, "records.verification", "read_verification", "verification.json"
+    ),
+    "evaluation": _reading(_sealed, "records.kept", "read_evaluation", "evaluation.json"),
+    "study_result": _reading(_sealed, "records.kept", "read_study", "study.json"),
+    "scaling": _reading(_sealed, "records.kept", "read_scaling", "scaling.json"),
+    "speeds": _reading(_sealed, "records.kept", "read_speeds", "speeds.json"),
+    "ledger": _reading(_of_file, "records.ledger", "read_ledger", "ledger.jsonl"),
     "signers": _signers,
     "signature": _signature,
     "tensors": _tensors,
