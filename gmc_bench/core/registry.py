@@ -184,7 +184,7 @@ class _Beside(importlib.abc.MetaPathFinder):
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
-        self._names: set[str] = set()
+        self.names: set[str] = set()
         self._modules: dict[str, ModuleType] = {}
 
     def find_spec(
@@ -196,19 +196,23 @@ class _Beside(importlib.abc.MetaPathFinder):
         if path is not None:
             return None  # part of a package, which knows its own places
         if (spec := PathFinder.find_spec(fullname, [self._folder])) is not None:
-            self._names.add(fullname)
+            self.names.add(fullname)
         return spec
 
-    def loaded(self) -> dict[str, ModuleType]:
-        """Return the modules of these names, and their parts, that are loaded."""
-        modules = list(sys.modules.items())  # another thread may import
-        return {name: item for name, item in modules if name.partition(".")[0] in self._names}
-
     def keep(self) -> None:
-        self._modules = self.loaded()
+        self._modules = _loaded_by([self])
 
     def put_back(self) -> None:
         sys.modules.update(self._modules)
+
+
+def _loaded_by(finders: Sequence[_Beside]) -> dict[str, ModuleType]:
+    """Return the modules that they found, and the parts of these, that are loaded."""
+    names = set[str]().union(*(finder.names for finder in finders))
+    if not names:
+        return {}
+    modules = list(sys.modules.items())  # another thread may import
+    return {name: item for name, item in modules if name.partition(".")[0] in names}
 
 
 _BESIDE: dict[Path, _Beside] = {}
@@ -234,9 +238,7 @@ def importable(folder: Path) -> Iterator[None]:
             return
         others = [item for item in _BESIDE.values() if item is not own]
         outer = [item for item in others if item in sys.meta_path]
-        aside: dict[str, ModuleType] = {}
-        for other in others:
-            aside |= other.loaded()
+        aside = _loaded_by(others)
         for name in aside:
             del sys.modules[name]
         own.put_back()
