@@ -7,6 +7,7 @@ one. The process cannot open files; what it may read is sent to it.
 import base64
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +28,20 @@ _MAX_ANSWER = 1 << 25  # bytes
 _LIBRARIES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _MAX_JOBS = 500
 """Requests after which a process is replaced, in case the engine keeps memory."""
+
+
+def _libraries() -> dict[str, str]:
+    """Return where shared libraries are looked for: interpreters that come as modules need it.
+
+    Only absolute places: others, and empty ones, mean the working folder, which anybody can write
+    to here.
+    """
+    found = {}
+    for name in _LIBRARIES:
+        places = filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
+        if value := os.pathsep.join(places):
+            found[name] = value
+    return found
 
 
 class FlawError(MorphologyError):
@@ -111,15 +126,18 @@ class Sandbox:
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        process = self._process or self._start()
-        deadline = time.monotonic() + 4 * self._seconds
-        answer = self._exchange(process, json.dumps(request).encode(), deadline)
+        limited = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
+        process, deadline, answer = self._send(request)
+        if answer is None and limited and self._jobs:
+            # Requests before it may have used up what one process has.
+            process, deadline, answer = self._send(request)
         if answer is None:
-            slow = time.monotonic() >= deadline or process.returncode == -signal.SIGXCPU
+            ends = {-signal.SIGXCPU, *([-signal.SIGKILL] if limited else [])}
+            slow = time.monotonic() >= deadline or process.returncode in ends
             shorter = ", or try it for fewer --seconds" if request["job"] == "try" else ""
+            allowed = "the processor time allowed here" if limited else f"{self._seconds} s"
             raise FlawError(
-                f"takes longer than {self._seconds} s to compile or simulate; make it smaller"
-                f"{shorter}"
+                f"takes longer than {allowed} to compile or simulate; make it smaller{shorter}"
                 if slow
                 else "makes MuJoCo crash or run out of memory; check its numbers and sizes"
             )
@@ -130,6 +148,13 @@ class Sandbox:
             raise FlawError(str(answer["error"]))
         result: dict[str, Any] = answer["result"]
         return result
+
+    def _send(
+        self, request: dict[str, Any]
+    ) -> tuple[subprocess.Popen[bytes], float, dict[str, Any] | None]:
+        process = self._process or self._start()
+        deadline = time.monotonic() + 4 * self._seconds
+        return process, deadline, self._exchange(process, json.dumps(request).encode(), deadline)
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
@@ -143,8 +168,7 @@ class Sandbox:
                 "PYTHONPATH": str(_PACKAGE),
                 "OMP_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
-                # Without its libraries an interpreter that came as a module would not start.
-                **{name: os.environ[name] for name in _LIBRARIES if name in os.environ},
+                **_libraries(),
             },
             start_new_session=True,
         )

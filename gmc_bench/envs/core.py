@@ -471,8 +471,8 @@ class EnvironmentCore:
         """Continue from a state of `get_state` of a core with the same task and bodies.
 
         Raises:
-            ConfigError: the state lacks what this task needs, or is of other bodies or of another
-                number of environments; then nothing was taken over.
+            ConfigError: the state lacks what this task needs, or is of bodies of other sizes or of
+                another number of environments; then nothing was taken over.
         """
         kept = self._kept()
         if any((name in kept) != (name in state) for name in (*kept, *_OPTIONAL)):

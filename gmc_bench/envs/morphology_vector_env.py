@@ -307,7 +307,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Continue from a state of `get_state` of an environment built the same way.
 
         Raises:
-            ConfigError: it is of another task, of other bodies or of another number of
+            ConfigError: it is of another task, of bodies of other sizes or of another number of
                 environments; then nothing was taken over.
         """
         shapes = {"episode_return": (self.num_envs,), "sampling": (len(self.table),)}

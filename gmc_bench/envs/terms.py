@@ -13,8 +13,8 @@ from gmc_bench.tasks.spec import Command, Task
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
 _TRUTH, _NUMBERS = "b", "fiub"
-_PROBED = 1000  # commands that are drawn to see what they hold
 """Kinds of numpy's types that count as truth values, and as numbers."""
+_PROBED = 1000  # commands that are drawn to see what they hold
 LARGEST = 1e20
 """Size of a term's number: sums over an episode must stay finite, in single precision too."""
 
@@ -112,7 +112,7 @@ class CheckedCommand:
             return np.asarray(command), np.asarray(kept)
 
         command, kept = _called(f"{self._where}, in draw,", drawn)
-        command = self._require(command, "draw", len(heading))
+        command = self._require(command, "draw", heading)
         kept = _checked(f"{self._where}, in draw,", kept, [heading.shape], _NUMBERS)
         if not self._has_headings and not np.isnan(kept).all():
             raise ConfigError(
@@ -132,12 +132,13 @@ class CheckedCommand:
             f"{self._where}, in steer,",
             lambda: np.asarray(self._command.steer(command, kept, heading)),
         )
-        return self._require(steered, "steer", len(heading))
+        return self._require(steered, "steer", heading)
 
-    def _require(self, command: Array, method: str, count: int) -> DoubleArray:
+    def _require(self, command: Array, method: str, heading: DoubleArray) -> DoubleArray:
         where = f"{self._where}, in {method},"
-        found = _checked(where, command, [(count, self._command.num_values)], _NUMBERS)
-        _require_finite(where, found)
+        found = _checked(where, command, [(len(heading), self._command.num_values)], _NUMBERS)
+        # A body whose simulation broke has no heading: what is made of it says nothing.
+        _require_finite(where, found, np.isfinite(heading))
         return found
 
 

@@ -402,8 +402,8 @@ class BatchSimulator:
         """Continue from a state of `get_state` of a batch with the same models.
 
         Raises:
-            ConfigError: it is of other models or of another number of rows, or terrain is random,
-                and the state holds none; then nothing was taken over.
+            ConfigError: it is of models of other sizes or of another number of rows, or terrain is
+                random, and the state holds none; then nothing was taken over.
         """
         self._require_fitting(state)
         everyone = np.arange(self.num_envs)

@@ -65,7 +65,7 @@ class Scene:
     """Turns the torso at the start of an episode; a change of the start state, too."""
     terrain: Terrain | None = None
     """What is drawn anew at each reset. Compiled loops write into its parts by their number:
-    `floor` must begin with `terrain.floor`, and `assets` must be `terrain.assets`."""
+    `floor` must begin with `terrain.floor`, and `assets` with `terrain.assets`."""
     friction_rule: FrictionRule = "two-state"
     """How the friction pair of feet becomes one coefficient; only for bodies with drives."""
     rough: RoughGround | None = None
@@ -99,10 +99,12 @@ class Scene:
                 f"{self.friction_rule!r}"
             )
         drawn = self.terrain
-        if drawn and not (self.floor.startswith(drawn.floor) and self.assets == drawn.assets):
+        if drawn and not (
+            self.floor.startswith(drawn.floor) and self.assets.startswith(drawn.assets)
+        ):
             raise ConfigError(
-                "the floor and the assets of a scene are not those of its terrain, whose draws "
-                "move them; give floor=TERRAIN.floor and assets=TERRAIN.assets with "
+                "the floor and the assets of a scene do not begin with those of its terrain, whose "
+                "draws move them; give floor=TERRAIN.floor and assets=TERRAIN.assets with "
                 "terrain=TERRAIN"
             )
 

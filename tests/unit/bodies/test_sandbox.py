@@ -63,11 +63,15 @@ def test_the_environment_holds_nothing_of_the_users(sandbox, monkeypatch):
 
 
 @linux
-def test_shared_libraries_are_found_where_the_user_has_them(monkeypatch, tmp_path):
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+@pytest.mark.parametrize("value", ["{}", ":{}:rel", "{}::"])
+def test_shared_libraries_are_found_where_the_user_has_them(monkeypatch, tmp_path, value):
+    """And in no place that stands for the working folder, which is anybody's."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", value.format(tmp_path))
+    monkeypatch.setenv("DYLD_LIBRARY_PATH", ":")
     with Sandbox() as sandbox:
         environment = Path(f"/proc/{_pid(sandbox)}/environ").read_text()
     assert f"LD_LIBRARY_PATH={tmp_path}" in environment.split("\0")
+    assert "DYLD_LIBRARY_PATH" not in environment
 
 
 @linux
@@ -184,6 +188,19 @@ def test_a_killed_process_is_replaced(sandbox):
     with pytest.raises(FlawError, match="crash"):
         sandbox.read(TINY, {})
     assert len(sandbox.read(TINY, {})["bodies"]) == 2
+
+
+def test_what_earlier_requests_used_of_a_processes_time_is_no_fault_of_the_next(
+    sandbox, monkeypatch
+):
+    """Under a limit that cannot be raised the kernel kills a process that has used it up."""
+    monkeypatch.setattr(module.resource, "getrlimit", lambda kind: (600, 600))
+    os.kill(_pid(sandbox), signal.SIGKILL)
+    assert len(sandbox.read(TINY, {})["bodies"]) == 2
+    sandbox.close()
+    os.kill(sandbox._start().pid, signal.SIGKILL)  # the first request of its process
+    with pytest.raises(FlawError, match="takes longer than the processor time allowed here to"):
+        sandbox.read(TINY, {})
 
 
 @pytest.mark.parametrize("used_up", [False, True])

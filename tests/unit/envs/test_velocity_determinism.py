@@ -19,6 +19,8 @@ BUSY = replace(
     events=tuple(replace(e, every=(0.2, 0.6)) if e.every else e for e in TASK.events),
 )
 """Everything that is drawn is drawn often."""
+HOLDING = replace(BUSY, command=replace(BUSY.command, standing=0.0, turning=0.0, held=1.0))
+"""Every command holds its heading."""
 BROKEN = 2
 OTHERS = np.array([0, 1, 3])
 
@@ -144,10 +146,11 @@ def _poison_action(env, action):
     [_poison_position, _poison_velocity, _poison_action],
     ids=["nan position", "huge velocity", "nan action"],
 )
+@pytest.mark.parametrize("task", [BUSY, HOLDING], ids=["busy", "holding"])
 @pytest.mark.filterwarnings("error")
-def test_only_the_broken_environment_ends(poison, tmp_path, monkeypatch, capfd):
+def test_only_the_broken_environment_ends(poison, task, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    poisoned, twin = _env(), _env()
+    poisoned, twin = _env(task), _env(task)
     start = {"morphology_index": np.array([0, 1, 2, 3])}
     poisoned.reset(seed=6, options=start)
     twin.reset(seed=6, options=start)

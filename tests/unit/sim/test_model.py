@@ -85,16 +85,20 @@ def test_a_scene_of_other_numbers_is_refused(changes, message):
 def test_a_scene_holds_the_parts_of_its_terrain_first(module):
     """Draws write into them by number, without a look at what else stands there."""
     scene, other = module.TASK.scene, (unimal_vt, unimal_obstacles)[module is unimal_vt].TASK.scene
-    lamp = '<site name="lamp" size="0.1"/>'
-    assert replace(scene, floor=f"{scene.floor}\n{lamp}").terrain is module.TERRAIN
+    lamp = '<site name="lamp" size="0.1" material="glow"/>'
+    glow = '<material name="glow" emission="1"/>'
+    more = {"floor": f"{scene.floor}\n{lamp}", "assets": f"{scene.assets}\n{glow}"}
+    assert replace(scene, **more).terrain is module.TERRAIN
     for changes in (
         {"floor": SCENE.floor},
         {"floor": f"{SCENE.floor}\n{scene.floor}"},
-        {"assets": '<texture name="grass" type="2d" builtin="flat" width="8" height="8"/>'},
+        {"assets": f"{glow}\n{unimal_vt.TERRAIN.assets}", "terrain": unimal_vt.TERRAIN},
         {"terrain": other.terrain},
         {"terrain": replace(module.TERRAIN, length=90.0)},
     ):
-        with pytest.raises(ConfigError, match=r"are not those of its terrain, .* floor=TERRAIN"):
+        with pytest.raises(
+            ConfigError, match=r"do not begin with those of its terrain, .* floor=TERRAIN"
+        ):
             replace(scene, **changes)
 
 
