@@ -254,8 +254,11 @@ def _run_rounds(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     guided = options.engine == "atheris"
     corpora = options.corpus or Path(tempfile.mkdtemp(prefix="gmc-fuzz-corpus-"))
     end = time.monotonic() + options.seconds
-    while sum(row["executions"] for row in content["targets"].values()) < options.executions:
-        rows = content["targets"]
+    rows = content["targets"]
+    while (
+        sum(row["executions"] for row in rows.values()) < options.executions
+        or set(TARGETS) - rows.keys()  # those that were added since
+    ):
         name = min(TARGETS, key=lambda item: rows.get(item, {}).get("executions", 0))
         row = rows.setdefault(name, {"executions": 0, "rounds": 0, "engines": [], "findings": {}})
         found = fuzz(name, ROUND, row["rounds"], corpora / name, guided=guided)

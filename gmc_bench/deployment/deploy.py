@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gmc_bench.core.arguments import require_count
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
 from gmc_bench.deployment import report
 from gmc_bench.deployment.loop import run_trial
 from gmc_bench.deployment.policies import RobotPolicy
@@ -151,8 +151,12 @@ def deploy(
             attempts.append(attempt)
     except BaseException:  # minutes of trials are kept, whatever ended them
         if attempts:
-            _write(folder, attempts, policy, options)
-            listener(Remark(f"report of the trials so far: {folder}"))
+            try:
+                _write(folder, attempts, policy, options)
+            except GmcBenchError as error:  # it must not hide what ended them
+                listener(Remark(f"the trials so far have no report: {error}"))
+            else:
+                listener(Remark(f"report of the trials so far: {folder}"))
         raise
     _write(folder, attempts, policy, options)
     return folder, attempts

@@ -173,6 +173,7 @@ def require_rules(board: Board) -> None:
 
     So a record that was copied into it, with a line for the ledger, satisfies the same rules.
     Those that need its run folder, or the rules of the day on which it was added, are left out.
+    The order in which records came does not matter here.
 
     Raises:
         SubmissionError: a record breaks a rule.
@@ -192,6 +193,9 @@ def require_rules(board: Board) -> None:
         if kept is not None and kept.path.stat().st_size > MAX_MIB * 2**20:
             problem = f"{kept.path} is larger"
             raise SubmissionError(_refusal_of(path, "weights", problem))
+    records = [(path, record) for path, record, _ in board.records]
+    for path, rule, problem in (*_tuned_twice(records), *_left_out(records, records)):
+        raise SubmissionError(_refusal_of(path, rule, problem))
 
 
 def _kept(item: Submission) -> bytes | None:
@@ -233,29 +237,56 @@ def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> 
             twin = weights[item.record.weights_digest]
             yield _refusal(item, "duplicate", f"{twin} has the same weights")
         there[place] = weights[item.record.weights_digest] = str(item.folder)
-    # Else the method would have two ranked rows, of which the better one would count.
-    tuned = {_row_of_tuned(stored.record): stored for stored in board.records if _is_tuned(stored)}
-    for item in submissions:
-        if not _is_tuned(item.stored):
+    old = [(path, record) for path, record, _ in board.records]
+    new = [(str(item.folder), item.record) for item in submissions]
+    for path, rule, problem in (*_tuned_twice([*old, *new]), *_left_out(new, [*old, *new])):
+        yield f"{_refusal_of(path, rule, problem)}; nothing was added"
+
+
+_Listed = Sequence[tuple[str, RunRecord]]
+"""Records and where they are, in the order in which they came."""
+_Broken = Iterator[tuple[str, str, str]]
+"""Where a record is that breaks a rule, the rule, and how."""
+
+
+def _tuned_twice(records: _Listed) -> _Broken:
+    """Find tuned records with other values than earlier ones of their method's version.
+
+    The method would have two ranked rows, of which the better one would count.
+    """
+    first: dict[object, tuple[str, RunRecord]] = {}
+    for path, record in records:
+        if record.tuning is None or record.untrained:
             continue
-        earlier = tuned.setdefault(_row_of_tuned(item.record), item.stored)
-        if row_key(earlier.record) != row_key(item.record):
+        row = (comparison_key(record), record.method, record.method_version, record.preset)
+        earlier, other = first.setdefault(row, (path, record))
+        if row_key(other) != row_key(record):
             problem = (
-                f"{earlier.path} of version {item.record.method_version} has other ones; raise the "
+                f"{earlier} of version {record.method_version} has other ones; raise the "
                 f"method's version with what it is tuned to"
             )
-            yield _refusal(item, "tuned-once", problem)
-    for item in submissions:
-        key, row, _ = _place(item.record)
-        seeds = {seed for found, owner, seed in there if (found, owner) == (key, row)}
-        # In order, so that nobody chooses among seeds; a row is ranked once all are there.
-        absent = [
-            seed for seed in absent_seeds(item.record.protocol_seeds, seeds) if seed < max(seeds)
-        ]
-        if absent:
+            yield path, "tuned-once", problem
+
+
+def _left_out(records: _Listed, there: _Listed) -> _Broken:
+    """Find records before whose seed one is missing.
+
+    In order, so that nobody chooses among seeds; a row is ranked once all are there.
+    """
+    seeds: dict[object, set[int]] = {}
+    for _, record in there:
+        key, row, seed = _place(record)
+        seeds.setdefault((key, row), set()).add(seed)
+    for path, record in records:
+        key, row, seed = _place(record)
+        absent = absent_seeds(record.protocol_seeds, seeds[key, row])
+        before = [other for other in absent if other < seed]
+        if before:
             missing = ", ".join(map(str, absent))
-            yield _refusal(
-                item, "missing-seeds", f"no run for seed {missing}; add it before or with this one"
+            yield (
+                path,
+                "missing-seeds",
+                f"no run for seed {missing}; add it before or with this one",
             )
 
 
@@ -402,14 +433,6 @@ def _refusal_of(path: Path | str, rule: str, problem: str) -> str:
 
 def _place(record: RunRecord) -> tuple[object, RowKey, int]:
     return comparison_key(record), row_key(record), record.seed
-
-
-def _is_tuned(stored: StoredRecord) -> bool:
-    return stored.record.tuning is not None and not stored.record.untrained
-
-
-def _row_of_tuned(record: RunRecord) -> tuple[object, str, int, str]:
-    return comparison_key(record), record.method, record.method_version, record.preset
 
 
 def _digest_of(path: Path) -> str | None:

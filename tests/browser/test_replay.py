@@ -346,7 +346,11 @@ def test_options_of_the_picture_take_effect_while_it_pauses(tmp_path: Path, visi
         assert page.evaluate("replay.eye()") == eye
         page.evaluate("follow.click()")
         assert page.evaluate("replay.eye()") != eye
-        shown = page.evaluate("replay.contacts")
+        while not (shown := page.evaluate("replay.contacts")):  # it paused with no foot down
+            page.evaluate("play.click()")
+            _wait(page, "replay.contacts")
+            page.evaluate("play.click()")
+            _wait(page, f"{SETTINGS} === 'Play,1,1'")
         page.evaluate("contacts.click()")
         assert page.evaluate("replay.contacts") == 0
         page.evaluate("contacts.click()")

@@ -1,6 +1,7 @@
 """What is promised about imports, pinned versions and files of the distribution."""
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -131,13 +132,16 @@ class PullRequest:
         tool.parent.mkdir(parents=True)
         tool.write_text('#!/bin/sh\necho "$@" >> verified\n')
         tool.chmod(0o755)
+        (tool.parent / "python").symlink_to(sys.executable)
         workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "leaderboard.yml").read_text())
         steps = workflow["jobs"]["verify"]["steps"]
         self.scripts = {step.get("name"): step.get("run") for step in steps}
         (folder / ".gitignore").write_text("/*\n!/leaderboards\n!/gmc_bench\n!/docs\n")
         self.run("git", "init", "--initial-branch", "base")
-        self.write("results/suite/old.json", "studies/old.json", "tables/old.md", "README.md")
-        self.list(("record", "results/suite/old.json"))
+        self.write("speeds/old.json", "studies/old.json", "verifications/old.json")
+        self.write("tables/old.md", "README.md")
+        for name in ("old", "other"):
+            self.write_record(name)
         self.commit()
         self.run("git", "checkout", "-b", "new")
 
@@ -157,7 +161,11 @@ class PullRequest:
     def list(self, *lines):
         with (self.board / "ledger.jsonl").open("a") as ledger:
             for kind, path in lines:
-                ledger.write(f'{{"digest":"0","kind":"{kind}","number":1,"path":"{path}"}}\n')
+                ledger.write(f'{{"digest":"{path}","kind":"{kind}","number":1,"path":"{path}"}}\n')
+
+    def write_record(self, name, path="results/suite/{}.json"):
+        self.write(path.format(name), text=json.dumps({"weights_digest": f"of-{name}"}))
+        self.list(("record", path.format(name)))
 
     def commit(self):
         self.run("git", "add", ".")
@@ -174,20 +182,48 @@ def request_to_board(tmp_path):
 
 def test_a_pull_request_verifies_what_is_new_in_the_ledger(request_to_board):
     request = request_to_board
-    records = ["results/suite/a.json", "results/b.json", "elsewhere/c.json"]
+    places = {"a": "results/suite/{}.json", "b": "results/{}.json", "c": "elsewhere/{}.json"}
+    for name, path in places.items():
+        request.write_record(name, path)
     signature = "results/suite/a.json.minisig"
-    request.write(*records, signature, "evaluations/d.json", "studies/e.json")
-    request.list(*(("record", path) for path in records), ("signature", signature))
-    request.list(("verification", "verifications/f.json"), ("weights", "weights/a.safetensors"))
+    request.write(signature, "evaluations/d.json", "studies/e.json")
+    request.list(("signature", signature), ("weights", "weights/of-a.safetensors"))
     request.commit()
     assert request.step("episodes again").returncode == 0
+    played = [*(path.format(name) for name, path in places.items()), "evaluations/d.json"]
     assert (request.folder / "verified").read_text().splitlines() == [
-        f"leaderboard verify leaderboards/{path}" for path in (*records, "evaluations/d.json")
+        f"leaderboard verify leaderboards/{path}" for path in played
     ]
 
 
+@pytest.mark.parametrize("kind", ["verification", "weights"])
+def test_a_pull_request_verifies_again_what_something_new_vouches_for(request_to_board, kind):
+    request = request_to_board
+    if kind == "verification":
+        path, old = "verifications/f.json", "results/suite/old.json"
+        request.write(path, text=json.dumps({"passed": True, "record_digest": old}))
+    else:
+        path = "weights/of-old.safetensors"
+    request.list((kind, path))
+    request.commit()
+    assert request.step("episodes again").returncode == 0
+    (line,) = (request.folder / "verified").read_text().splitlines()
+    assert line == "leaderboard verify leaderboards/results/suite/old.json"
+
+
+def test_a_pull_request_may_renew_what_the_ledger_does_not_list(request_to_board):
+    """A method's new version has other speeds; the file of a board is one."""
+    request = request_to_board
+    request.write("speeds/old.json", text="new")
+    (request.board / "studies" / "old.json").unlink()
+    request.commit()
+    done = request.step("files are only added, and the ledger only grows")
+    assert done.returncode == 0
+    assert "::warning::changed or removed, say why: leaderboards/speeds/old.json" in done.stdout
+
+
 @pytest.mark.parametrize("change", ["write", "remove", "move", "link"])
-@pytest.mark.parametrize("name", ["results/suite/old.json", "studies/old.json"])
+@pytest.mark.parametrize("name", ["results/suite/old.json", "verifications/old.json"])
 def test_a_pull_request_changes_nothing_that_is_there(request_to_board, name, change):
     request = request_to_board
     path = request.board / name

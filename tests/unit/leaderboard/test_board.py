@@ -18,7 +18,7 @@ from gmc_bench.leaderboard.board import (
     says_something_new,
 )
 from gmc_bench.leaderboard.build import build, check, open_leaderboard
-from gmc_bench.leaderboard.submission import SubmissionError
+from gmc_bench.leaderboard.submission import SubmissionError, require_rules
 from gmc_bench.records.ledger import BEGINNING, Kind, append, read_ledger
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import (
@@ -30,7 +30,7 @@ from gmc_bench.records.store import (
 )
 from gmc_bench.records.verification import Verification, VerifiedFriction, VerifiedPart
 from gmc_bench.records.weights import MAX_MIB, weights_name
-from tests.support.records import digest_of, make_record, make_returns, make_stored
+from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
 
 SEEDS = (0, 1, 2)
 
@@ -298,6 +298,7 @@ def test_a_record_that_names_code_is_refused_unless_no_ledger_lists_it(
         ({"seed": 2}, "duplicate"),
         ({"weights_digest": digest_of("weights 1")}, "duplicate"),
         ({"weights_digest": digest_of("large")}, "weights"),
+        ({"seed": 4}, "missing-seeds"),
     ],
 )
 def test_a_record_that_add_would_refuse_is_refused_by_check(
@@ -313,6 +314,24 @@ def test_a_record_that_add_would_refuse_is_refused_by_check(
         check(board, board)
     (board / LEDGER_NAME).unlink()  # now it is a folder of runs
     assert check(board, board)
+
+
+def test_a_version_with_two_tunings_is_refused_by_check(board: Path) -> None:
+    for seed, rate in enumerate((0.002, 0.003)):
+        number = seed + 3
+        kept = {**AFTER_TUNING["tuning"], "settings": {"ppo.lr": rate}}
+        changes = {
+            "config": {**make_record().config, "ppo": {"lr": rate}},
+            "tuning": kept,
+            "seed": seed,
+        }
+        record = _record(weights_digest=digest_of(f"tuned {rate}"), **changes)
+        write_record(board / _name(number), record)
+        append(board / LEDGER_NAME, "record", _name(number), make_stored(record).digest)
+        if seed == 0:
+            require_rules(read_board(board))
+    with pytest.raises(SubmissionError, match=r"4\.json is refused by the rule 'tuned-once'"):
+        check(board, board)
 
 
 def test_a_row_is_verified_when_every_seed_is(board: Path) -> None:

@@ -152,6 +152,13 @@
     });
   }
 
+  /** Scenes that are shown no more. They go after the next picture, which takes over their shaders. */
+  const past = [];
+  function retire(scene) {
+    past.push(scene);
+    while (past.length > 2) free(past.shift()); // a hidden page is not drawn
+  }
+
   // One picture: a body on its ground, and from where it is seen.
 
   class Tile {
@@ -218,12 +225,12 @@
       this.episode = episode;
       await this.build();
       this.shade();
-      free(scene);
+      retire(scene);
     }
 
     /** Forget everything. */
     dispose() {
-      free(this.scene);
+      retire(this.scene);
       this.controls.dispose();
     }
 
@@ -423,6 +430,7 @@
       renderer.setScissor(...place);
       renderer.render(scene, camera);
     }
+    past.splice(0).forEach(free);
   }
 
   /** Draw if anything has changed, also where the tiles are on the screen. */
@@ -556,13 +564,15 @@
       option.selected = number === chosen;
       return option;
     }));
+    const whose = ({ policies, policy, body_names, body }) =>
+      JSON.stringify([policies, policy, body_names, body]);
     const source = new EventSource("events");
     let waiting = Promise.resolve();
     source.addEventListener("scene", (event) => {
       const episode = JSON.parse(event.data);
       waiting = waiting.then(async () => {
-        const shown = tile?.episode;
-        if (shown && shown.policy === episode.policy && shown.body === episode.body) {
+        // Another server may answer at this address, with policies and bodies of its own.
+        if (tile && whose(tile.episode) === whose(episode)) {
           await tile.exchange(episode);
           goal = null;
           return;
