@@ -58,6 +58,8 @@ class _StrictSafeLoader(_SafeLoader):  # type: ignore[misc]
             raise _refusal(f"{shown(node.value)} is no {kind}", node.start_mark) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.MappingNode):  # `!!map x`
+            raise _refusal("a value is no map, but tagged as one", node.start_mark)
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(set(names)) < len(names):
             twice = next(name for name, count in Counter(names).items() if count > 1)

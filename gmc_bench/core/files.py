@@ -16,7 +16,9 @@ def read_limited(path: Path) -> bytes:
         OSError: it cannot be read, or has more than `MOST_BYTES`.
     """
     with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)  # devices and pipes state no size
+        # Devices and pipes state no size; for what is read, its room is reserved at once.
+        size = os.fstat(file.fileno()).st_size or MOST_BYTES
+        data = file.read(min(size, MOST_BYTES) + 1)
     if len(data) > MOST_BYTES:
         raise OSError(errno.EFBIG, f"more than {MOST_BYTES // 2**20} MiB", os.fspath(path))
     return data

@@ -185,7 +185,8 @@ class _Beside(importlib.abc.MetaPathFinder):
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self.names: set[str] = set()
-        self._modules: dict[str, ModuleType] = {}
+        self.aside: dict[str, ModuleType] = {}
+        """Modules that it found, while their names stand for those of other folders."""
 
     def find_spec(
         self,
@@ -195,24 +196,40 @@ class _Beside(importlib.abc.MetaPathFinder):
     ) -> ModuleSpec | None:
         if path is not None:
             return None  # part of a package, which knows its own places
-        if (spec := PathFinder.find_spec(fullname, [self._folder])) is not None:
-            self.names.add(fullname)
+        spec = PathFinder.find_spec(fullname, [self._folder])
+        if spec is None:
+            return None
+        for finder in sys.meta_path:
+            if not isinstance(finder, _Beside):
+                other = finder.find_spec(fullname, None, target)
+                # A folder of that name, with whatever in it, is no module to Python either.
+                if other is not None and (other.loader is not None or spec.loader is None):
+                    return None
+        self.names.add(fullname)
         return spec
 
-    def keep(self) -> None:
-        self._modules = _loaded_by([self])
-
     def put_back(self) -> None:
-        sys.modules.update(self._modules)
+        sys.modules.update(self.aside)
+        self.aside.clear()
 
 
-def _loaded_by(finders: Sequence[_Beside]) -> dict[str, ModuleType]:
-    """Return the modules that they found, and the parts of these, that are loaded."""
+def _set_aside(finders: Sequence[_Beside]) -> list[tuple[_Beside, str]]:
+    """Take what they found out of `sys.modules`; return whose it is, and its names."""
     names = set[str]().union(*(finder.names for finder in finders))
     if not names:
-        return {}
-    modules = list(sys.modules.items())  # another thread may import
-    return {name: item for name, item in modules if name.partition(".")[0] in names}
+        return []
+    taken = []
+    for name in list(sys.modules):  # another thread may import
+        root = name.partition(".")[0]
+        if root not in names:
+            continue
+        for finder in finders:
+            # Where several have the name, the one whose module is not aside was used last.
+            if root in finder.names and name not in finder.aside:
+                finder.aside[name] = sys.modules.pop(name)
+                taken.append((finder, name))
+                break
+    return taken
 
 
 _BESIDE: dict[Path, _Beside] = {}
@@ -224,9 +241,9 @@ _IMPORTING = threading.RLock()
 def importable(folder: Path) -> Iterator[None]:
     """Let a plug-in import what lies beside its file, as Python does for a script.
 
-    Other packages come first: no file of the folder can take the place of one of theirs. Files of
-    different folders have modules of their own, also where these share a name and where one loads
-    the other; afterwards such a name stands for the module that was used last.
+    Modules of other packages come first: no file of the folder can take the place of one of theirs.
+    Files of different folders have modules of their own, also where these share a name and where
+    one loads the other; afterwards such a name stands for the module that was used last.
 
     Args:
         folder: of the file, absolute.
@@ -238,20 +255,21 @@ def importable(folder: Path) -> Iterator[None]:
             return
         others = [item for item in _BESIDE.values() if item is not own]
         outer = [item for item in others if item in sys.meta_path]
-        aside = _loaded_by(others)
-        for name in aside:
-            del sys.modules[name]
+        taken = _set_aside(others)
         own.put_back()
-        sys.meta_path[:] = [*(item for item in sys.meta_path if item not in outer), own]
+        sys.meta_path[:] = [own, *(item for item in sys.meta_path if item not in outer)]
         try:
             yield
         finally:
             sys.meta_path.remove(own)
-            sys.meta_path.extend(outer)
-            own.keep()
-            for name, module in aside.items():
-                if outer or name not in sys.modules:  # the outer plug-in goes on with its own
-                    sys.modules[name] = module
+            sys.meta_path[:0] = outer
+            if outer:  # the outer plug-in goes on with its own
+                _set_aside([own])
+                for item in outer:
+                    item.put_back()
+            for item, name in taken:
+                if name in item.aside and name not in sys.modules:
+                    sys.modules[name] = item.aside.pop(name)
 
 
 def failure_text(error: BaseException) -> str:
@@ -314,7 +332,7 @@ class Registry(Generic[T]):
         self._attribute = attribute or kind.upper()
         self._unlisted = dict(unlisted or {})
         self._table: dict[str, T | EntryPoint] | None = None
-        self._own: set[str] = set()
+        self._own: frozenset[str] | None = None
 
     def _scan(self) -> dict[str, T | EntryPoint]:
         if self._table is None:
@@ -330,8 +348,6 @@ class Registry(Generic[T]):
                         f"({known.value} and {point.value}); uninstall one of them"
                     )
                 table[point.name] = point
-                if point.dist is not None and point.dist.name == _DISTRIBUTION:
-                    self._own.add(point.name)
             self._table = table
         return self._table
 
@@ -341,6 +357,12 @@ class Registry(Generic[T]):
 
     def own_names(self) -> list[str]:
         """Return those of `names` that this package registers, whatever else is installed."""
+        if self._own is None:
+            points = entry_points(group=self._group)
+            # A distribution parses its metadata whenever it is asked for its name.
+            packages = {id(point.dist): point.dist for point in points if point.dist is not None}
+            ours = {key for key, dist in packages.items() if dist.name == _DISTRIBUTION}
+            self._own = frozenset(point.name for point in points if id(point.dist) in ours)
         return [name for name in self.names() if name in self._own]
 
     def resolve(self, name: str) -> str:

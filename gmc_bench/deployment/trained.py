@@ -88,7 +88,8 @@ def _describe(session: Session, task: Task, policy: Policy, folder: RunFolder) -
         "morphologies": config.morphologies,
         "protocol": config.protocol.name,
         "seed": config.seed,
-        "unofficial_reasons": list(config.unofficial_reasons),
+        # A record may have more: software that changed while its run was under way.
+        "unofficial_reasons": list((record or config).unofficial_reasons),
         "weights_digest": weights,
         "statistics_digest": statistics.hexdigest(),
     }

@@ -27,6 +27,7 @@ from gmc_bench.experiments.events import (
     SweepStarted,
 )
 from gmc_bench.experiments.launchers import Cell, Ended, Launcher
+from gmc_bench.experiments.lease import is_alive
 from gmc_bench.experiments.run_folder import PAGE, RECORD
 from gmc_bench.experiments.sweep_folder import SweepFolder
 from gmc_bench.experiments.sweep_page import write_page
@@ -83,6 +84,7 @@ class Driver:
     """Those of them that the launcher has no more, and that are to be settled."""
     _tries: dict[str, int] = field(init=False, default_factory=dict)
     _lost: dict[str, int] = field(init=False, default_factory=dict)
+    _waits: set[str] = field(init=False, default_factory=set)
     _unwritten: set[str] = field(init=False, default_factory=set)
     """Runs that failed while their folders seemed held, so that their files do not say so yet."""
     _lacks: set[str] = field(init=False, default_factory=set)
@@ -216,7 +218,10 @@ class Driver:
         if name in self.failures:
             self.emit(SweepRunFailed(name, self.failures[name]))
             return
-        if ended.held:
+        if ended.held and is_alive(self.path / name):
+            if name not in self._waits:
+                self._waits.add(name)
+                self.emit(Remark(f"waiting for another process, which holds the run {name}"))
             self._todo.append(name)
             return
         spoke = state.phase in ("failed", "stopped") and state != before

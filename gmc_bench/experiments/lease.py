@@ -173,9 +173,9 @@ class Lease:
 def is_alive(folder: Path) -> bool:
     """Return whether the holder of a folder's lease gave a sign of life of late.
 
-    Both times are those of the file system, so that clocks may differ between machines; a sign far
-    in the future was given before a clock went back. A process of this machine that has ended is
-    known to be gone at once.
+    Both times are those of the file system where it can be written to, so that clocks may differ
+    between machines; a sign far in the future was then given before a clock went back. A process
+    of this machine that has ended is known to be gone at once.
     """
     if abs(_age(folder / NAME)) >= TIMEOUT_S:
         return False
@@ -206,8 +206,8 @@ def _age(path: Path) -> float:
         try:
             probe.touch()
             now = probe.stat().st_mtime
-        except OSError:  # a reader of a folder that is not theirs
-            now = time.time()
+        except OSError:  # a reader of a folder that is not theirs, with another clock
+            return max(0.0, time.time() - touched)
         return now - touched
     except OSError:
         return math.inf

@@ -11,8 +11,8 @@ from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.schema import (
     CHANGED,
-    REQUIRED_VERSIONS,
     RESIZED,
+    STATED_VERSIONS,
     BodyReturns,
     CurvePoint,
     FrictionResult,
@@ -51,7 +51,7 @@ def make_record(
     changes = {} if trainer is None else changes_of(trainer.made_with)
     reasons = (
         *config.unofficial_reasons,
-        *(CHANGED.format(what=name) for name in changes if name in REQUIRED_VERSIONS),
+        *(CHANGED.format(what=name) for name in changes if name in STATED_VERSIONS),
     )
     return RunRecord(
         status="complete",
@@ -125,7 +125,12 @@ def _remarks(
             parts = ", ".join(f"{count} from iteration {start + 1}" for start, count in counts)
             found.append(f"{RESIZED.format(what=what)}: {parts}")
     for name, values in changes.items():
-        parts = ", ".join(f"{value} from iteration {since + 1}" for since, value in values)
+        assert trainer is not None
+        parts = ", ".join(
+            f"{value} from iteration {since + 1}" if since < trainer.iteration
+            else f"{value} in scoring"
+            for since, value in values
+        )  # fmt: skip
         found.append(f"{CHANGED.format(what=name)}: {parts}")
     return tuple(found) or None
 

@@ -43,7 +43,7 @@ from gmc_bench.leaderboard.verification import (
 from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.ledger import leaderboard_of, require_registered
-from gmc_bench.records.store import RECORD_NAME, StoredRecord, read_stored_record
+from gmc_bench.records.store import StoredRecord, read_stored_record
 from gmc_bench.records.verification import Verification
 from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
@@ -464,7 +464,7 @@ def verify_one(
     """
     path = find_record(named, root)
     stored = open_run(path) if path.is_dir() else read_stored_record(path)
-    if leaderboard_of(path / RECORD_NAME if path.is_dir() else path) is not None:
+    if path.is_file() and leaderboard_of(path) is not None:
         require_registered(stored.record.config, path)  # also where no line lists it
     weights = find_weights(stored, board, folders, path)
     found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)

@@ -209,7 +209,8 @@ class Policy:
             ConfigError: the networks need more memory than is free.
             PluginError: the networks cannot be built.
         """
-        found, config = _settings_of(method, config)
+        with drawing_apart():  # a method's file may draw, too
+            found, config = _settings_of(method, config)
         # Of separate bodies, the file holds statistics of the features of each.
         separate = found.capabilities.per_body
         if separate and num_bodies * spec.num_context > len(data):

@@ -13,7 +13,7 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import Array
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors, read_description
-from gmc_bench.records.ledger import require_registered
+from gmc_bench.records.ledger import leaderboard_of, require_registered
 from gmc_bench.records.store import write_atomic
 from gmc_bench.records.weights import kept_at
 
@@ -78,8 +78,8 @@ def read_policy_file(path: str | Path) -> PolicyFile:
             else:  # of what acts alone
                 found = None
             _require_unchanged(content, found, path, described)
-            if kept is not None:
-                require_registered(content, path)
+            if leaderboard_of(path) is not None:
+                require_registered(content, path)  # also where no line lists it
     except OSError as error:
         if isinstance(error, FileNotFoundError) and Path(error.filename).suffix == ".json":
             raise CheckpointError(
@@ -97,9 +97,11 @@ def complete_description(origin: Path) -> Iterator[None]:
     """Refuse a description in which what is read inside is missing or of another type."""
     try:
         yield
-    except (
-        ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
-    ) as error:  # fmt: skip
+    except MemoryError as error:
+        raise CheckpointError(
+            f"there is too little memory to read {origin}; free some, or allow more (ulimit -v)"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{origin} describes no policy ({error}); give a file of Policy.save"
         ) from error

@@ -246,7 +246,8 @@ class GaitComparison(Measurement):
     ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
         """Record an episode of every run, and draw those of one task and seed side by side.
 
-        Where one of these is not finished, none is recorded: the body is one that suits all.
+        Where one of these is not finished, none is recorded, unless the body was chosen: else it is
+        one that suits all.
         """
         from gmc_bench.rendering.episode import EpisodeChoice, render_episode
         from gmc_bench.studies.gait_figure import plot_gait
@@ -257,17 +258,28 @@ class GaitComparison(Measurement):
         for run in runs:
             groups.setdefault((run.record.task, run.record.seed), []).append(run)
         for (task, seed), group in groups.items():
-            if len(group) < len(request.arms):
+            listener = group[0].listener
+            if request.body is None and len(group) < len(request.arms):
+                listener(
+                    Remark(
+                        f"no gaits of {task}, seed {seed}: not all methods have finished, and the "
+                        f"body is to suit them all; choose one with --body"
+                    )
+                )
                 continue
             body = request.body or best_body([run.record for run in group])
-            gaits = [(run.record.method, _record(run, body)) for run in group]
+            try:
+                gaits = [(run.record.method, _record(run, body)) for run in group]
+            except ConfigError as error:  # a simulation broke in its first step
+                listener(Remark(f"no gaits of {task}, seed {seed}: {error}"))
+                continue
             picture = group[0].folder / f"gait_{short_name(task)}_seed{seed}.png"
             shortest = min(gait.length * gait.control_dt for _, gait in gaits)
             try:
                 plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
                 pictures.append(picture)
             except ConfigError as error:  # an episode was over at once
-                group[0].listener(Remark(f"no picture {picture.name}: {error}"))
+                listener(Remark(f"no picture {picture.name}: {error}"))
             for run, (_, gait) in zip(group, gaits, strict=True):
                 measured[run.name] = {"body": body, **_numbers(gait)}
                 try:

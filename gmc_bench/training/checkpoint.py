@@ -135,7 +135,8 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
         run: digest of the settings of the run that will continue.
 
     Raises:
-        CheckpointError: a file is missing or changed, or the settings differ.
+        CheckpointError: a file is missing or changed, the settings differ, or there is too little
+            memory.
     """
     try:
         manifest = json.loads(read_limited(listed_file(path, MANIFEST, ".json")))
@@ -164,9 +165,12 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
         raise DamagedFileError(
             f"the checkpoint {path} is damaged: {Path(str(error.filename)).name} cannot be read"
         ) from error
-    except (
-        ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError,
-    ) as error:  # fmt: skip
+    except MemoryError as error:
+        raise CheckpointError(
+            f"there is too little memory to read the checkpoint {path}; it stays as it is: free "
+            f"some, or allow more (ulimit -v), then continue with --resume"
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFileError(
             f"the checkpoint {path} is damaged: {MANIFEST} is not what was written ({error})"
         ) from error

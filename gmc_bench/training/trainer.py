@@ -323,8 +323,10 @@ class Trainer:
         self.processes = _with_change(processes, self.iteration, self.group.size)
         threads = progress.get("threads", self.threads)
         self.threads = _with_change(threads, self.iteration, self.num_threads)
-        made_with = progress.get("made_with", self.made_with)  # likewise
-        self.made_with = _with_change(made_with, self.iteration, stated_origin())
+        now = stated_origin()  # all that is known where an older state does not say what it was
+        self.made_with = _with_change(
+            progress.get("made_with", [[self.iteration, now]]), self.iteration, now
+        )
 
     def _require_same_version(self, progress: Mapping[str, Any]) -> None:
         """Raise unless the method's version is that of before, which older states do not say."""

@@ -33,9 +33,10 @@ class Ended:
     why: str = ""
     """What the launcher knows, half a sentence: `was killed by signal 9`."""
     lost: bool = False
-    """It was taken from the run (a node is gone, a job was preempted); no failure of its own."""
+    """It was taken from the run (a node is gone, a job was preempted, another process holds the
+    run); no failure of its own."""
     held: bool = False
-    """Another process holds the run, which is then waited for, however long that takes."""
+    """Another process holds the run, which is waited for as long as that gives signs of life."""
 
 
 class Launcher(ABC):

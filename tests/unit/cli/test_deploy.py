@@ -17,6 +17,7 @@ from gmc_bench.deployment.deploy import wants_video
 from gmc_bench.deployment.policies import OnnxPolicy
 from gmc_bench.deployment.trials import TRIALS, draw_conditions
 from gmc_bench.experiments.experiment import Experiment
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.leaderboard import submission
 from gmc_bench.records.store import read_stored_record
 
@@ -86,6 +87,10 @@ def test_a_policy_says_the_version_that_its_method_had(gmc, run_dir, monkeypatch
     monkeypatch.setattr(Experiment, "session", later)
     assert trained.open_run(run_dir).manifest.origin["method_version"] == version
     assert f"recmorph has version {version + 1}, the run had {version}" in caplog.text
+    record = Experiment.open(run_dir).folder.find_record()
+    changed = record.model_copy(update={"unofficial_reasons": ("torch changed",)})
+    monkeypatch.setattr(RunFolder, "find_record", lambda folder: changed)
+    assert trained.open_run(run_dir).manifest.origin["unofficial_reasons"] == ["torch changed"]
 
 
 def test_a_record_is_exported_and_deployed_into_media(gmc, run_dir, tmp_path, monkeypatch):

@@ -271,6 +271,8 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path):
         (b"a: !!bool x", r"is not valid YAML \('x' is no bool .*line 1, column 4"),
         (b"a: !!int ''", "'' is no int .*line 1, column 4"),
         (b"a: {b: !!timestamp x}", "'x' is no timestamp .*line 1, column 8"),
+        (b"a: !!map x", "a value is no map, but tagged as one.*line 1, column 4"),
+        (b"a: !!set [x]", "a value is no map, but tagged as one.*line 1, column 4"),
         (b"ppo: {lr: 1, lr: 2}", "the key 'lr' is given more than once"),
         (b"seed: 2\ndigest: 0", "is damaged: its first line, a digest, is missing"),
         (b"a: " + b"[" * 64 + b"]" * 64, "more than 64 levels"),

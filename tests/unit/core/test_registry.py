@@ -275,6 +275,43 @@ def test_files_import_what_lies_beside_them_also_where_names_are_the_same(tmp_pa
     assert items[0]() == (0, 0, 0)
 
 
+def test_a_folder_of_that_name_hides_no_module_beside_a_file(tmp_path, monkeypatch):
+    (tmp_path / "data" / "beside_my_shade").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path / "data")
+    path = plugin_file(tmp_path / "plug", "from beside_my_shade import VALUE\nITEM = VALUE\n")
+    (tmp_path / "plug" / "beside_my_shade.py").write_text("VALUE = 4\n")
+    assert load_target(f"{path}:ITEM") == 4
+
+
+def test_a_module_that_was_taken_out_by_hand_is_imported_anew(tmp_path):
+    beside = tmp_path / "beside_my_hand.py"
+    for value in (1, 22):
+        beside.write_text(f"VALUE = {value}\n")
+        text = f"from beside_my_hand import VALUE\nITEM = VALUE  # {value}\n"
+        assert load_target(f"{plugin_file(tmp_path, text)}:ITEM") == value
+        del sys.modules["beside_my_hand"]
+
+
+def test_a_file_that_one_loads_from_elsewhere_shares_modules_with_those_beside_the_first(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / "beside_my_kind.py").write_text("class Kind:\n    pass\n")
+    (tmp_path / "b" / "beside_my_kind.py").write_text("Kind = 3\n")
+    load = "from gmc_bench.core.registry import load_target\n"
+    mine = "from beside_my_kind import Kind\n"
+    third = tmp_path / "a" / "third.py"
+    third.write_text(f"{mine}ITEM = Kind\n")
+    second = tmp_path / "b" / "second.py"
+    second.write_text(f"{mine}{load}ITEM = Kind, load_target({f'{third}:ITEM'!r})\n")
+    first = tmp_path / "a" / "first.py"
+    first.write_text(f"{mine}{load}OTHERS = load_target({f'{second}:ITEM'!r})\n"
+                     "from beside_my_kind import Kind as again\n"
+                     "ITEM = Kind, again, *OTHERS\n")  # fmt: skip
+    kind, again, of_second, of_third = load_target(f"{first}:ITEM")
+    assert of_second == 3
+    assert kind is again is of_third
+
+
 def test_files_of_the_same_name_do_not_replace_each_other(tmp_path):
     source = (
         "from __future__ import annotations\n"

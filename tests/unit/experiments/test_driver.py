@@ -265,9 +265,21 @@ def test_a_run_that_is_taken_away_again_and_again_fails(tmp_path, config, monkey
 def test_a_run_that_another_process_holds_is_waited_for(tmp_path, config, monkeypatch):
     monkeypatch.setattr(driving, "LOST_LIMIT", 3)
     ways = {"a": [*["held"] * 9, "finish"], "b": ["finish"], "c": ["finish"]}
-    launcher, records, failures, _ = drive(tmp_path, config, ways, retries=0)
+    (tmp_path / "a").mkdir()
+    with Lease(tmp_path / "a"):
+        launcher, records, failures, told = drive(tmp_path, config, ways, retries=0)
     assert launcher.given == [*"abc", *"a" * 9]  # behind what can run
     assert (set(records), failures) == (set("abc"), {})
+    remarks = [event.text for event in told if isinstance(event, Remark)]
+    assert remarks == ["waiting for another process, which holds the run a"]
+
+
+def test_a_run_that_is_held_without_a_sign_of_life_is_not_waited_for(tmp_path, config, monkeypatch):
+    """What a killed process had started may go on with its lock."""
+    monkeypatch.setattr(driving, "LOST_LIMIT", 3)
+    launcher, _, failures, _ = drive(tmp_path, config, {"a": ["held"]}, retries=0)
+    assert launcher.given == ["a"] * 4
+    assert failures == {"a": "its process ended because another holds it"}
 
 
 class Interrupted(Scripted):

@@ -87,6 +87,12 @@ def test_a_record_says_which_software_and_processor_changed_on_the_way(trained):
     assert "torch changed while the run was under way" in record.unofficial_reasons
     assert not any("processor" in reason for reason in record.unofficial_reasons)
     assert not record.resized
+    # After the last iteration only the scores are made with it.
+    trainer.made_with = [[0, {**last, "scipy": "1.0"}], [trainer.iteration, last]]
+    record = make_record(session, trainer.policy, trainer, (), weights_digest="0" * 64)
+    text = "scipy changed while the run was under way"
+    assert record.remarks == (f"{text}: 1.0 from iteration 1, {last['scipy']} in scoring",)
+    assert text in record.unofficial_reasons
 
 
 def test_a_record_states_bodies_machine_commit_and_rules_of_its_run(trained, monkeypatch):

@@ -186,17 +186,32 @@ def test_weights_that_a_leaderboard_keeps_must_be_those_that_were_added(tmp_path
         Policy.load(tmp_path / name)
 
 
-def test_a_policy_that_a_leaderboard_keeps_names_no_code(tmp_path):
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_policy_that_a_leaderboard_keeps_names_no_code(tmp_path, listed):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
     policy = policy_of()
     policy.method = f"{tmp_path / 'evil.py'}:SPEC"
     data, name = policy.actor_bytes(), f"weights/{'0' * 64}.safetensors"
     (tmp_path / "weights").mkdir()
     (tmp_path / name).write_bytes(data)
+    if not listed:  # what a stranger's branch may bring along
+        name = f"weights/{'1' * 64}.safetensors"
     append(tmp_path / "ledger.jsonl", "weights", name, hashlib.sha256(data).hexdigest())
     with pytest.raises(RecordError, match="registered methods only"):
-        Policy.load(tmp_path / name)
+        Policy.load(tmp_path / "weights" / f"{'0' * 64}.safetensors")
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_methods_file_that_draws_leaves_the_callers_generator_alone(tmp_path):
+    (tmp_path / "draws.py").write_text(
+        "import torch\nfrom recmorph import SPEC\nBASIS = torch.randn(4)\n"
+    )
+    policy = policy_of()
+    policy.method = f"{tmp_path / 'draws.py'}:SPEC"
+    policy.save(tmp_path / "p.safetensors")
+    before = torch.get_rng_state()
+    Policy.load(tmp_path / "p.safetensors")
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_files_that_hold_no_policy_are_refused(tmp_path):

@@ -107,11 +107,26 @@ def test_gaits_are_compared_where_all_runs_are_finished_with_a_picture_or_withou
     monkeypatch.setattr("gmc_bench.rendering.episode.render_episode", lambda *_, **__: None)
     monkeypatch.setattr("gmc_bench.studies.gait_figure.plot_gait", draw)
     runs = [made("first", 1), made("second", 1), made("alone", 2)]
-    request = SimpleNamespace(body="a", arms=GAIT.arms)
-    found, pictures = measurements.GaitComparison().compare(runs, request)
+    compare = measurements.GaitComparison().compare
+    monkeypatch.setattr(measurements, "best_body", lambda records: "a")
+    found, pictures = compare(runs, SimpleNamespace(body=None, arms=GAIT.arms))
     assert found == {name: {"body": "a", "speed": 1.0} for name in ("first", "second")}
     assert pictures == []
-    assert told == [Remark("no picture gait_ft_seed1.png: an episode has 1 step")]
+    no_picture = Remark("no picture gait_ft_seed1.png: an episode has 1 step")
+    assert told[0] == no_picture
+    (remark,) = told[1:]
+    assert remark.text.startswith("no gaits of unimal-ft-v1, seed 2: not all methods have finished")
+    chosen = SimpleNamespace(body="b", arms=GAIT.arms)
+    assert set(compare(runs, chosen)[0]) == {"first", "second", "alone"}
+
+    def breaks(run, body):
+        if run.record.seed == 1:
+            raise ConfigError("the simulation broke")
+        return SimpleNamespace(length=1, control_dt=1.0)
+
+    monkeypatch.setattr(measurements, "_record", breaks)
+    assert set(compare(runs, chosen)[0]) == {"alone"}
+    assert Remark("no gaits of unimal-ft-v1, seed 1: the simulation broke") in told
 
 
 def test_means_over_robots_are_told_by_friction_and_by_direction():

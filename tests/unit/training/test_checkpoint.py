@@ -255,6 +255,19 @@ def test_the_checkpoint_of_another_run_is_refused_and_not_to_be_deleted(tmp_path
     assert "delete" not in str(caught.value)
 
 
+def test_where_memory_is_short_nothing_is_to_be_deleted(tmp_path, monkeypatch):
+    def refuse(data, origin):
+        raise MemoryError
+
+    write_checkpoint(tmp_path, checkpoint())
+    monkeypatch.setattr("gmc_bench.training.checkpoint.decode_tensors", refuse)
+    with pytest.raises(
+        CheckpointError, match=r"too little memory to read .* as it is: fr"
+    ) as caught:
+        read_latest(tmp_path, RUN)
+    assert "delete" not in str(caught.value)
+
+
 def test_a_full_disk_leaves_the_earlier_checkpoints_alone(tmp_path):
     for iteration in (1, 2):
         write_checkpoint(tmp_path, checkpoint(iteration))

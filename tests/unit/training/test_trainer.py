@@ -419,6 +419,7 @@ def test_what_a_run_was_made_with_is_noted_where_it_changes(make_trainer, monkey
     assert trainer.made_with == [[0, before], [2, make_trainer("c").made_with[0][1]]]
     del progress["made_with"]  # older ones do not say it
     trainer.set_state({**state, "progress": progress})
+    assert trainer.made_with == [[2, make_trainer("d").made_with[0][1]]]
 
 
 def test_the_threads_of_a_run_are_those_of_simulation_and_networks(make_trainer):
