@@ -7,6 +7,7 @@ one. The process cannot open files; what it may read is sent to it.
 import base64
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -34,11 +35,11 @@ def _libraries() -> dict[str, str]:
     """Return where shared libraries are looked for: interpreters that come as modules need it.
 
     Only absolute places: others, and empty ones, mean the working folder, which anybody can write
-    to here.
+    to here. Linux separates them by semicolons, too.
     """
     found = {}
     for name in _LIBRARIES:
-        places = filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
+        places = filter(os.path.isabs, re.split("[:;]", os.environ.get(name, "")))
         if value := os.pathsep.join(places):
             found[name] = value
     return found
@@ -127,20 +128,25 @@ class Sandbox:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         limited = resource.getrlimit(resource.RLIMIT_CPU)[1] != resource.RLIM_INFINITY
-        process, deadline, answer = self._send(request)
-        if answer is None and limited and self._jobs:
+        answer, slow, killed = self._send(request)
+        if killed and limited and self._jobs:
             # Requests before it may have used up what one process has.
-            process, deadline, answer = self._send(request)
+            answer, slow, killed = self._send(request)
         if answer is None:
-            ends = {-signal.SIGXCPU, *([-signal.SIGKILL] if limited else [])}
-            slow = time.monotonic() >= deadline or process.returncode in ends
             shorter = ", or try it for fewer --seconds" if request["job"] == "try" else ""
-            allowed = "the processor time allowed here" if limited else f"{self._seconds} s"
-            raise FlawError(
-                f"takes longer than {allowed} to compile or simulate; make it smaller{shorter}"
-                if slow
-                else "makes MuJoCo crash or run out of memory; check its numbers and sizes"
-            )
+            if slow:
+                problem = (
+                    f"takes longer than {self._seconds} s to compile or simulate; make it smaller"
+                    f"{shorter}"
+                )
+            elif killed and limited:
+                problem = (
+                    f"takes more than the processor time allowed here (ulimit -t), or more memory "
+                    f"than there is; make it smaller{shorter}"
+                )
+            else:
+                problem = "makes MuJoCo crash or run out of memory; check its numbers and sizes"
+            raise FlawError(problem)
         self._jobs += 1
         if self._jobs >= _MAX_JOBS:
             self.close()
@@ -149,12 +155,15 @@ class Sandbox:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _send(
-        self, request: dict[str, Any]
-    ) -> tuple[subprocess.Popen[bytes], float, dict[str, Any] | None]:
+    def _send(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, bool, bool]:
+        """Return the answer, whether it took too long, and whether the process was killed."""
         process = self._process or self._start()
         deadline = time.monotonic() + 4 * self._seconds
-        return process, deadline, self._exchange(process, json.dumps(request).encode(), deadline)
+        answer = self._exchange(process, json.dumps(request).encode(), deadline)
+        if answer is not None:
+            return answer, False, False
+        slow = time.monotonic() >= deadline or process.returncode == -signal.SIGXCPU
+        return None, slow, process.returncode == -signal.SIGKILL and not slow
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

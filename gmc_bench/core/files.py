@@ -7,6 +7,7 @@ from typing import Any
 
 MOST_BYTES = 64 * 2**20
 """Size of a file of text; the largest of this package's own have a few MiB."""
+_PART_BYTES = 2**20
 
 
 def read_limited(path: Path) -> bytes:
@@ -15,13 +16,14 @@ def read_limited(path: Path) -> bytes:
     Raises:
         OSError: it cannot be read, or has more than `MOST_BYTES`.
     """
+    data = bytearray()
     with path.open("rb") as file:
-        # Devices and pipes state no size; for what is read, its room is reserved at once.
-        size = os.fstat(file.fileno()).st_size or MOST_BYTES
-        data = file.read(min(size, MOST_BYTES) + 1)
-    if len(data) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"more than {MOST_BYTES // 2**20} MiB", os.fspath(path))
-    return data
+        # Its size says little: devices and pipes state none, and another process may add to it.
+        while part := file.read(_PART_BYTES):
+            data += part
+            if len(data) > MOST_BYTES:
+                raise OSError(errno.EFBIG, f"more than {MOST_BYTES // 2**20} MiB", os.fspath(path))
+    return bytes(data)
 
 
 def listed_file(folder: Path, name: Any, suffix: str) -> Path:

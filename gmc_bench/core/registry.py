@@ -184,7 +184,6 @@ class _Beside(importlib.abc.MetaPathFinder):
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
-        self.names: set[str] = set()
         self.aside: dict[str, ModuleType] = {}
         """Modules that it found, while their names stand for those of other folders."""
 
@@ -205,34 +204,37 @@ class _Beside(importlib.abc.MetaPathFinder):
                 # A folder of that name, with whatever in it, is no module to Python either.
                 if other is not None and (other.loader is not None or spec.loader is None):
                     return None
-        self.names.add(fullname)
+        _OWNERS[fullname] = self
         return spec
 
-    def put_back(self) -> None:
-        sys.modules.update(self.aside)
-        self.aside.clear()
+    def put_back(self, root: str | None = None) -> None:
+        """Put what is aside, or only a module and its parts, back into `sys.modules`."""
+        for name in list(self.aside):
+            if root in (None, _root(name)):
+                sys.modules[name] = self.aside.pop(name)
+                _OWNERS[_root(name)] = self
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _set_aside(finders: Sequence[_Beside]) -> list[tuple[_Beside, str]]:
-    """Take what they found out of `sys.modules`; return whose it is, and its names."""
-    names = set[str]().union(*(finder.names for finder in finders))
-    if not names:
+    """Take what they found out of `sys.modules`; return whose it is, and its top-level names."""
+    owners = {root: owner for root, owner in _OWNERS.items() if owner in finders}
+    if not owners:
         return []
-    taken = []
+    taken = {}
     for name in list(sys.modules):  # another thread may import
-        root = name.partition(".")[0]
-        if root not in names:
-            continue
-        for finder in finders:
-            # Where several have the name, the one whose module is not aside was used last.
-            if root in finder.names and name not in finder.aside:
-                finder.aside[name] = sys.modules.pop(name)
-                taken.append((finder, name))
-                break
-    return taken
+        if (owner := owners.get(_root(name))) is not None:
+            owner.aside[name] = sys.modules.pop(name)
+            taken[_root(name)] = owner
+    return [(owner, root) for root, owner in taken.items()]
 
 
 _BESIDE: dict[Path, _Beside] = {}
+_OWNERS: dict[str, _Beside] = {}
+"""Whose module, or last attempt to import one, a top-level name in `sys.modules` stands for."""
 _IMPORTING = threading.RLock()
 """Held while `sys.modules` has what lies beside one file in place of what lies beside others."""
 
@@ -267,9 +269,10 @@ def importable(folder: Path) -> Iterator[None]:
                 _set_aside([own])
                 for item in outer:
                     item.put_back()
-            for item, name in taken:
-                if name in item.aside and name not in sys.modules:
-                    sys.modules[name] = item.aside.pop(name)
+            present = {_root(name) for name in list(sys.modules)}
+            for item, root in taken:
+                if root not in present:  # else another one stands there, with parts of its own
+                    item.put_back(root)
 
 
 def failure_text(error: BaseException) -> str:

@@ -280,9 +280,8 @@ def _left_out(records: _Listed, there: _Listed) -> _Broken:
     for path, record in records:
         key, row, seed = _place(record)
         absent = absent_seeds(record.protocol_seeds, seeds[key, row])
-        before = [other for other in absent if other < seed]
-        if before:
-            missing = ", ".join(map(str, absent))
+        missing = ", ".join(str(other) for other in absent if other < seed)
+        if missing:
             yield (
                 path,
                 "missing-seeds",

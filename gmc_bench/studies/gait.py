@@ -21,6 +21,10 @@ LONGEST_STRIDE = 2.0
 """s; see `stride_lag`."""
 
 
+class BrokenEpisodeError(ConfigError):
+    """A simulation broke in its first step, so that nothing was recorded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gait:
     """One episode of T control steps of a body with L limbs and J joints."""
@@ -176,11 +180,11 @@ class GaitRecorder(EpisodeWatcher):
         """Return what was recorded.
 
         Raises:
-            ConfigError: nothing was.
+            BrokenEpisodeError: nothing was.
         """
         body = self._morphology
         if not self._angles:
-            raise ConfigError(
+            raise BrokenEpisodeError(
                 f"the simulation of {body.name!r} broke in the first step of the episode; choose "
                 f"another one"
             )

@@ -24,7 +24,7 @@ from gmc_bench.policies.policy import Policy
 from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.studies import budget, figures, friction_table, generalisation, table
-from gmc_bench.studies.gait import SETTLING, Gait, gait_metrics, record_gait
+from gmc_bench.studies.gait import SETTLING, BrokenEpisodeError, Gait, gait_metrics, record_gait
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.request import Request
 from gmc_bench.studies.schema import Arm, Study
@@ -246,8 +246,8 @@ class GaitComparison(Measurement):
     ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
         """Record an episode of every run, and draw those of one task and seed side by side.
 
-        Where one of these is not finished, none is recorded, unless the body was chosen: else it is
-        one that suits all.
+        Where one of these is not finished, or its simulation breaks, the others are left out, too,
+        unless the body was chosen: else it is one that suits all.
         """
         from gmc_bench.rendering.episode import EpisodeChoice, render_episode
         from gmc_bench.studies.gait_figure import plot_gait
@@ -268,19 +268,25 @@ class GaitComparison(Measurement):
                 )
                 continue
             body = request.body or best_body([run.record for run in group])
-            try:
-                gaits = [(run.record.method, _record(run, body)) for run in group]
-            except ConfigError as error:  # a simulation broke in its first step
-                listener(Remark(f"no gaits of {task}, seed {seed}: {error}"))
+            gaits = []
+            for run in group:
+                try:
+                    gaits.append((run, _record(run, body)))
+                except BrokenEpisodeError as error:
+                    listener(Remark(f"no gait of {run.name}: {error}"))
+            if request.body is None and len(gaits) < len(group):
+                listener(Remark(f"no gaits of {task}, seed {seed}: {body} does not suit them all"))
+            if not gaits or (request.body is None and len(gaits) < len(group)):
                 continue
             picture = group[0].folder / f"gait_{short_name(task)}_seed{seed}.png"
-            shortest = min(gait.length * gait.control_dt for _, gait in gaits)
+            shown = [(run.record.method, gait) for run, gait in gaits]
+            shortest = min(gait.length * gait.control_dt for _, gait in shown)
             try:
-                plot_gait(gaits, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
+                plot_gait(shown, picture, start=SETTLING if shortest > 2 * SETTLING else 0.0)
                 pictures.append(picture)
             except ConfigError as error:  # an episode was over at once
                 listener(Remark(f"no picture {picture.name}: {error}"))
-            for run, (_, gait) in zip(group, gaits, strict=True):
+            for run, gait in gaits:
                 measured[run.name] = {"body": body, **_numbers(gait)}
                 try:
                     video = run.folder / f"{run.name}.mp4"

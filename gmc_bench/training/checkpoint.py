@@ -168,7 +168,8 @@ def read_checkpoint(path: Path, run: str) -> Checkpoint:
     except MemoryError as error:
         raise CheckpointError(
             f"there is too little memory to read the checkpoint {path}; it stays as it is: free "
-            f"some, or allow more (ulimit -v), then continue with --resume"
+            f"some, or allow more (ulimit -v), then go on: a run with --resume, an evolution with "
+            f"the same command"
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFileError(

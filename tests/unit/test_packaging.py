@@ -139,6 +139,7 @@ class PullRequest:
         (folder / ".gitignore").write_text("/*\n!/leaderboards\n!/gmc_bench\n!/docs\n")
         self.run("git", "init", "--initial-branch", "base")
         self.write("speeds/old.json", "studies/old.json", "verifications/old.json")
+        self.write("evaluations/old.json")
         self.write("tables/old.md", "README.md")
         for name in ("old", "other"):
             self.write_record(name)
@@ -194,6 +195,23 @@ def test_a_pull_request_verifies_what_is_new_in_the_ledger(request_to_board):
     assert (request.folder / "verified").read_text().splitlines() == [
         f"leaderboard verify leaderboards/{path}" for path in played
     ]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_pull_request_verifies_a_changed_evaluation(request_to_board, link):
+    request = request_to_board
+    old = request.board / "evaluations" / "old.json"
+    if link:
+        old.unlink()
+        old.symlink_to("elsewhere.json")
+    else:
+        old.write_text("new")
+    request.commit()
+    changed = request.step("files are only added, and the ledger only grows")
+    assert "::warning::changed or removed, say why: leaderboards/evaluations/old" in changed.stdout
+    assert request.step("episodes again").returncode == 0
+    (line,) = (request.folder / "verified").read_text().splitlines()
+    assert line == "leaderboard verify leaderboards/evaluations/old.json"
 
 
 @pytest.mark.parametrize("kind", ["verification", "weights"])

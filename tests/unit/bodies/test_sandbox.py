@@ -63,7 +63,7 @@ def test_the_environment_holds_nothing_of_the_users(sandbox, monkeypatch):
 
 
 @linux
-@pytest.mark.parametrize("value", ["{}", ":{}:rel", "{}::"])
+@pytest.mark.parametrize("value", ["{}", ":{}:rel", "{}::", "{};rel"])
 def test_shared_libraries_are_found_where_the_user_has_them(monkeypatch, tmp_path, value):
     """And in no place that stands for the working folder, which is anybody's."""
     monkeypatch.setenv("LD_LIBRARY_PATH", value.format(tmp_path))
@@ -199,8 +199,26 @@ def test_what_earlier_requests_used_of_a_processes_time_is_no_fault_of_the_next(
     assert len(sandbox.read(TINY, {})["bodies"]) == 2
     sandbox.close()
     os.kill(sandbox._start().pid, signal.SIGKILL)  # the first request of its process
-    with pytest.raises(FlawError, match="takes longer than the processor time allowed here to"):
+    with pytest.raises(FlawError, match=r"more than the processor time allowed here \(ulimit -t\)"):
         sandbox.read(TINY, {})
+
+
+def test_a_robot_that_takes_long_is_tried_once_also_under_a_limit_of_hours(monkeypatch):
+    monkeypatch.setattr(module.resource, "getrlimit", lambda kind: (36_000, 36_000))
+    with Sandbox() as sandbox:
+        sandbox.read(TINY, {})
+        pids = []
+        exchange = sandbox._exchange
+
+        def slow(process, line, deadline):
+            pids.append(process.pid)
+            os.kill(process.pid, signal.SIGXCPU)
+            return exchange(process, line, deadline)
+
+        monkeypatch.setattr(sandbox, "_exchange", slow)
+        with pytest.raises(FlawError, match="takes longer than 20 s to compile"):
+            sandbox.read(TINY, {})
+    assert len(pids) == 1
 
 
 @pytest.mark.parametrize("used_up", [False, True])

@@ -292,6 +292,64 @@ def test_a_module_that_was_taken_out_by_hand_is_imported_anew(tmp_path):
         del sys.modules["beside_my_hand"]
 
 
+@pytest.fixture
+def folders(tmp_path):
+    """Return a function that loads `a/m.py:ITEM` with a text, and one that writes a package."""
+
+    def load(folder, text):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        path = tmp_path / folder / f"m{len(list((tmp_path / folder).glob('m*.py')))}.py"
+        path.write_text(text)
+        return load_target(f"{path}:ITEM")
+
+    def package(folder, name):
+        (tmp_path / folder / name).mkdir(parents=True)
+        (tmp_path / folder / name / "__init__.py").touch()
+        (tmp_path / folder / name / "layers.py").write_text(f"WHO = {folder!r}\n")
+
+    return load, package
+
+
+def test_parts_of_packages_that_share_a_name_stay_with_their_folders(folders):
+    load, package = folders
+    for folder in "abc":
+        package(folder, "beside_my_part")
+    layers = "from beside_my_part.layers import WHO as ITEM\n"
+    load("a", "import beside_my_part\nITEM = 1\n")
+    assert [load(folder, layers) for folder in "bcabc"] == list("bcabc")
+
+
+def test_modules_are_not_those_of_a_folder_whose_import_of_that_name_failed(folders, tmp_path):
+    load, _ = folders
+    helper = tmp_path / "a" / "beside_my_fault.py"
+    helper.parent.mkdir()
+    helper.write_text("1 / 0\n")
+    who = "from beside_my_fault import WHO as ITEM\n"
+    with pytest.raises(PluginError, match="ZeroDivisionError"):
+        load("a", who)
+    for folder in "bc":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "beside_my_fault.py").write_text(f"WHO = {folder!r}\n")
+    assert [load(folder, who) for folder in "bc"] == list("bc")
+    helper.write_text("WHO = 'mended'\n")
+    assert load("a", who) == "mended"
+
+
+def test_what_is_imported_later_is_part_of_the_package_that_stands_there(folders):
+    load, package = folders
+    package("a", "beside_my_late")
+    package("b", "beside_my_late")
+    load("a", "from beside_my_late import layers\nITEM = 1\n")
+    item = load(
+        "b",
+        "import beside_my_late\n"
+        "def ITEM():\n"
+        "    from beside_my_late.layers import WHO\n"
+        "    return WHO\n",
+    )
+    assert item() == "b"
+
+
 def test_a_file_that_one_loads_from_elsewhere_shares_modules_with_those_beside_the_first(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()

@@ -291,6 +291,7 @@ def test_one_training_under_several_seeds(
 def test_missing_seeds_are_named(board: Path, runs: list[Submission]) -> None:
     _refuse(runs[2:], board, "missing-seeds", "no run for seed 1, 2; add it before or with this")
     _refuse([runs[0], runs[2]], board, "missing-seeds", "no run for seed 2;")
+    _refuse([runs[1]], board, "missing-seeds", "no run for seed 1; add")
     add(runs[:1], board)
     _refuse(runs[2:], board, "missing-seeds", "no run for seed 2;")
     add(runs[1:], board)

@@ -14,6 +14,7 @@ from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.studies import measurements
 from gmc_bench.studies.catalogue import COMPONENTS, GAIT
+from gmc_bench.studies.gait import BrokenEpisodeError
 from gmc_bench.studies.measurements import FinishedRun
 from gmc_bench.studies.outcome import Outcome
 from gmc_bench.studies.study_run import versions_of
@@ -120,13 +121,22 @@ def test_gaits_are_compared_where_all_runs_are_finished_with_a_picture_or_withou
     assert set(compare(runs, chosen)[0]) == {"first", "second", "alone"}
 
     def breaks(run, body):
-        if run.record.seed == 1:
-            raise ConfigError("the simulation broke")
+        if run.name == "first":
+            raise BrokenEpisodeError("the simulation broke")
         return SimpleNamespace(length=1, control_dt=1.0)
 
     monkeypatch.setattr(measurements, "_record", breaks)
-    assert set(compare(runs, chosen)[0]) == {"alone"}
-    assert Remark("no gaits of unimal-ft-v1, seed 1: the simulation broke") in told
+    assert set(compare(runs, chosen)[0]) == {"second", "alone"}
+    assert Remark("no gait of first: the simulation broke") in told
+    assert compare(runs, SimpleNamespace(body=None, arms=GAIT.arms)) == ({}, [])
+    assert Remark("no gaits of unimal-ft-v1, seed 1: a does not suit them all") in told
+
+    def fails(run, body):
+        raise ConfigError("the networks need more memory than is free")
+
+    monkeypatch.setattr(measurements, "_record", fails)
+    with pytest.raises(ConfigError, match="more memory"):
+        compare(runs, chosen)
 
 
 def test_means_over_robots_are_told_by_friction_and_by_direction():
