@@ -97,7 +97,10 @@ def markdown() -> str:
         "## Reached so far",
         "",
         "Each of these goes on where it was stopped; give it the same file. "
-        "`python -m benchmarks.reached_table` writes this section.",
+        "`python -m benchmarks.reached_table` writes this section. A chain\n"
+        "is a run or sweep that is hit several times and then finished. Damage is refused, passed "
+        "over (what is damaged is made again), without effect,\n"
+        "missed (something else was read, and nothing said), or failed (a traceback, or too slow).",
         "",
         "| command | goal | reached | outcome |",
         "| --- | ---: | ---: | --- |",

@@ -44,8 +44,8 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
     text = (
-        "registered method, or FILE.py:SPEC (default: recmorph); friction, budget and bodies take "
-        "several"
+        "registered method, or FILE.py:SPEC (default: recmorph; of budget and bodies four methods, "
+        "of scaling all); friction, budget, bodies and scaling take several"
     )
     add("--method", metavar="M", nargs="+", default=(), help=text)
     add("--against", metavar="M", help="gait: the method to compare with (default: metamorph-star)")
