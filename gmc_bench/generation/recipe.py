@@ -80,10 +80,14 @@ class Recipe:
             raise ConfigError(flaw)
 
     @property
+    def version(self) -> int:
+        """Version of the rules that its candidates are grown by."""
+        return VERSION if self.form.size == Form().size else SCALED_VERSION
+
+    @property
     def digest(self) -> str:
         """SHA-256 over the recipe and the version of the rules, 64 hex digits."""
-        version = VERSION if self.form.size == Form().size else SCALED_VERSION
-        text = json.dumps([version, asdict(self)], sort_keys=True)
+        text = json.dumps([self.version, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from gmc_bench.core.errors import (
 )
 from gmc_bench.generation.evolution import Lineage
 from gmc_bench.generation.grow import grow_body
+from gmc_bench.generation.lineage import VERSION as LINEAGE_VERSION
 from gmc_bench.generation.lineage import grow_descendant, grow_lineage, read_lineage
 from gmc_bench.generation.recipe import LARGE, LOOPED, UNIMAL, Recipe, grow_candidate
 
@@ -56,8 +57,6 @@ class ReleasedSet:
 
     id: str
     """Lower-case, with a version."""
-    generator_version: int
-    """`GENERATOR_VERSION`, or the `VERSION` of recipes or of lineages."""
     train_seeds: tuple[int | Lineage, ...]
     """For `grow_seed`, with a recipe or a descent the numbers of its candidates, with an evolution
     lineages."""
@@ -75,6 +74,24 @@ class ReleasedSet:
     def is_kept(self) -> bool:
         """Whether growing the set takes so long that it is kept on disk."""
         return any(item is not None for item in (self.recipe, self.evolution, self.descent))
+
+    @property
+    def source(self) -> str:
+        """How the bodies came about, in a sentence, as records and tables state it."""
+        if self.evolution is not None:
+            how = f"pinned lineages of the evolution {self.evolution} by rules {LINEAGE_VERSION}"
+        elif self.descent is not None:
+            how = (
+                f"train bodies of {self.descent.base} by {self.descent.mutations} mutations, seed "
+                f"{self.descent.seed}, by rules {LINEAGE_VERSION}"
+            )
+        else:
+            version = self.recipe.version if self.recipe else GENERATOR_VERSION
+            how = f"pinned seeds by generator {version}"
+        return (
+            f"Grown from {how} of gmc-bench in the UNIMAL design space (Gupta et al. 2021, "
+            f"arXiv:2102.02202)."
+        )
 
     @property
     def lineages(self) -> tuple[Lineage, ...]:
@@ -101,7 +118,6 @@ def _seeds(pins: list[int | str]) -> tuple[int | Lineage, ...]:
 RELEASED = {
     set_id: ReleasedSet(
         id=set_id,
-        generator_version=1,
         train_seeds=_seeds(pins["train"]),
         test_seeds=_seeds(pins["test"]),
         digest=pins["digest"],
@@ -176,7 +192,9 @@ def build_released(set_id: str) -> MorphologySet:
     folder = data_dir() / "grown" / released.digest
     if released.is_kept:
         with suppress(MorphologySetError):  # it can always be grown again
-            return read_set(folder, set_id, released.digest)
+            kept = read_set(folder, set_id, released.digest)
+            # Earlier versions kept another sentence.
+            return replace(kept, source=released.source)
     bodies = _assembled(released, _grow(released))
     if bodies is None or bodies.digest != released.digest:
         digest = bodies.digest[:12] if bodies else "nothing"
@@ -210,10 +228,7 @@ def _assembled(
     return MorphologySet(
         id=released.id,
         splits=splits,
-        source=(
-            f"Grown from pinned seeds by generator {released.generator_version} of gmc-bench in "
-            f"the UNIMAL design space (Gupta et al. 2021, arXiv:2102.02202)."
-        ),
+        source=released.source,
         licence="same as gmc-bench",
     )
 

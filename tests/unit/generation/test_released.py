@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from gmc_bench.bodies.schema import Morphology
-from gmc_bench.bodies.store import load_set
+from gmc_bench.bodies.store import load_set, write_set
 from gmc_bench.cli.main import main
 from gmc_bench.core.errors import ConfigError, MorphologySetError, UnknownNameError
-from gmc_bench.generation import descendants, lineage, released
+from gmc_bench.generation import descendants, released
 from gmc_bench.generation import recipe as recipe_module
 from gmc_bench.generation.descendants import make_descendants
 from gmc_bench.generation.judge import (
@@ -27,7 +27,6 @@ from gmc_bench.generation.judge import (
 )
 from gmc_bench.generation.recipe import Recipe, candidate_cell, grow_candidate
 from gmc_bench.generation.released import (
-    GENERATOR_VERSION,
     LIMB_COUNTS,
     RELEASED,
     Descent,
@@ -104,7 +103,6 @@ DESCENDED = ("gmc-unimal-1k-v1",)
 def test_mini_set_is_the_released_one():
     bodies = build_released(MINI)
     assert bodies.digest == RELEASED[MINI].digest
-    assert RELEASED[MINI].generator_version == GENERATOR_VERSION
     assert {split: len(members) for split, members in bodies.splits.items()} == {
         "train": 20,
         "test": 20,
@@ -170,7 +168,6 @@ def test_released_bodies_are_viable():
 @pytest.mark.parametrize("name", FOUND)
 def test_pinned_candidates_fill_the_quotas_of_their_recipe(name):
     pinned = RELEASED[name]
-    assert pinned.generator_version == recipe_module.VERSION
     for split, seeds in (("train", pinned.train_seeds), ("test", pinned.test_seeds)):
         cells = Counter(candidate_cell(pinned.recipe, seed) for seed in seeds)
         assert cells == pinned.recipe.quotas[split]
@@ -198,12 +195,32 @@ def test_evolved_bodies_are_pinned_by_their_lineages():
     pinned = [RELEASED[name] for name in EVOLVED]
     assert set(RELEASED) == {MINI, *FOUND, *EVOLVED, *DESCENDED}
     assert {found.evolution for found in pinned} == {17}
-    assert {found.generator_version for found in pinned} == {lineage.VERSION}
     every = [key for found in pinned for key in (*found.train_seeds, *found.test_seeds)]
     assert len(set(every)) == len(every)
     sizes = {found.id: (len(found.train_seeds), len(found.test_seeds)) for found in pinned}
     assert sizes["gmc-search-v1"] == (100, 4)
     assert sizes["gmc-unimal-v2"] == (100, 100)
+
+
+FROM_LINEAGES = "pinned lineages of the evolution 17 by rules"
+MUTATED = "train bodies of gmc-unimal-v2 by 3 mutations, seed 21, by rules"
+
+
+@pytest.mark.parametrize(
+    ("names", "how", "raised"),
+    [
+        ((MINI,), "pinned seeds by generator", (released, "GENERATOR_VERSION")),
+        (FOUND, "pinned seeds by generator", (recipe_module, "VERSION")),
+        (EVOLVED, FROM_LINEAGES, (released, "LINEAGE_VERSION")),
+        (DESCENDED, MUTATED, (released, "LINEAGE_VERSION")),
+    ],
+)
+def test_a_set_says_what_it_was_grown_from_and_by_which_rules(names, how, raised, monkeypatch):
+    where = "of gmc-bench in the UNIMAL design space (Gupta et al. 2021, arXiv:2102.02202)."
+    for version in (1, 9):
+        monkeypatch.setattr(*raised, version)
+        for name in names:
+            assert RELEASED[name].source == f"Grown from {how} {version} {where}"
 
 
 @pytest.mark.parametrize("name", EVOLVED)
@@ -344,7 +361,6 @@ def tiny(monkeypatch, tmp_path):
     recipe = Recipe(seed=4, train=1, test=1, limbs=(4, 5))
     pins = ReleasedSet(
         id="tiny-v1",
-        generator_version=1,
         train_seeds=(0,),
         test_seeds=(1,),
         digest="",
@@ -363,6 +379,12 @@ def test_a_grown_set_is_kept_and_read_back(tiny, tmp_path, monkeypatch):
     assert build("tiny-v1") == tiny
     monkeypatch.undo()
     assert kept.name == tiny.digest
+
+
+def test_a_set_that_an_earlier_version_kept_states_todays_source(tiny, tmp_path, monkeypatch):
+    write_set(tmp_path / "grown" / tiny.digest, replace(tiny, source="An earlier sentence."))
+    monkeypatch.setattr(released, "grow_candidate", None)  # it is read, not grown
+    assert build_released.__wrapped__("tiny-v1") == tiny
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "train-0000.xml"])
