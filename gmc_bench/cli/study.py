@@ -56,7 +56,7 @@ def add_parser(verbs: Any) -> None:
     add("--seeds", metavar="N", nargs="+", type=seed, default=(), help="default: the protocol's")
     add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")
     add("--heading", metavar="H", help="friction: held or free (default: held)")
-    text = "friction: two-state, dynamic, static or mean (default: the task's, two-state)"
+    text = "friction: two-state, dynamic, static or mean (default: the suite's, two-state)"
     add("--friction-rule", metavar="R", help=text)
     text = "bodies: numbers of train bodies (default: 10 30 100 300 1000)"
     add("--counts", metavar="N", nargs="+", type=integer(1), help=text)

@@ -24,7 +24,7 @@ class FrictionOptions:
 
     heading: Heading = "held"
     rule: FrictionRule | None = None
-    """How a pair becomes one coefficient; `None` takes the task's."""
+    """How a pair becomes one coefficient; `None` takes the suite's."""
     robots: RobotSource = "built-in"
     """Whose bodies are simulated."""
 
