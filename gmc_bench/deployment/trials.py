@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.types import Vec3
 from gmc_bench.robots.friction import FRICTION_PAIRS, FrictionPair
 from gmc_bench.robots.schema import LEGS
@@ -100,9 +101,7 @@ class Conditions:
         return asdict(self)
 
 
-def draw_conditions(
-    trial: Trial, seed: int, number: int, *, timestep: float = 0.005, rough: bool = True
-) -> Conditions:
+def draw_conditions(trial: Trial, seed: int, number: int, *, rough: bool = True) -> Conditions:
     """Draw what one trial meets.
 
     Friction is the nominal pair. Floors take turns, and so do the feet that are wrapped, each for
@@ -115,7 +114,6 @@ def draw_conditions(
         trial: the kind.
         seed: of the whole deployment.
         number: of the trial, from 0.
-        timestep: s, of the physics.
         rough: whether there is micro-rough ground; without it, all trials are on the plane.
     """
     rng = np.random.default_rng([seed, number, zlib.crc32(trial.id.encode())])
@@ -134,7 +132,7 @@ def draw_conditions(
         foot_softness=2.0 if trial.feet == "masked" else 1.0,
         strength=float(rng.uniform(0.9, 1.1)),
         base_mass=float(rng.uniform(0.9, 1.1)),
-        latency=float(rng.integers(0, round(0.02 / timestep) + 1) * timestep),
+        latency=float(rng.integers(0, round(0.02 / SIM_DT) + 1) * SIM_DT),
         velocity_bias=(float(bias[0]), float(bias[1]), float(bias[2])),
         observation_noise=1.0,
         sensor_seed=int(rng.integers(2**32)),

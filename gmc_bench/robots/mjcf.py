@@ -13,6 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.parts import Foot, Inertial, LegJoint, Link, Shape
@@ -23,9 +24,6 @@ ROOT_JOINT = "root"
 FLOOR = "floor"
 """Name of the ground's geom and height field."""
 IMU_SITE = "imu"
-
-TIMESTEP = 0.005
-"""s; four steps make one control step at 50 Hz."""
 
 _BODY_FRICTION = 0.6  # sliding coefficient of everything but the feet
 _FOOT_FRICTION = 0.6  # before it is set anew at every step
@@ -105,7 +103,7 @@ def build_mjcf(
     lines = [
         f"<mujoco model={quoteattr(robot.name)}>",
         '  <compiler angle="radian" autolimits="true"/>',
-        f'  <option timestep="{TIMESTEP!r}" integrator="implicitfast" jacobian="dense" '
+        f'  <option timestep="{SIM_DT!r}" integrator="implicitfast" jacobian="dense" '
         'cone="elliptic" impratio="10.0" solver="Newton" iterations="100">',
         f'    <flag sensor="{"enable" if contacts else "disable"}" autoreset="disable"/>',
         "  </option>",
