@@ -201,10 +201,8 @@ class Grid:
         return list(dict.fromkeys(tasks))
 
 
-_SHARED = (
-    "protocol", "preset", "bodies", "untrained", "precision", "device", "threads",
-    "processes", "checkpoint_interval", "track",
-)  # fmt: skip
+_OF_SPEC = {item.name for item in fields(ExperimentSpec)} - {"settings"}
+_SHARED = tuple(item.name for item in fields(Grid) if item.name in _OF_SPEC)
 _DEFAULTS = {item.name: item.default for item in fields(Grid)}
 
 

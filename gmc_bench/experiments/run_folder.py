@@ -13,12 +13,12 @@ from gmc_bench.core.errors import CheckpointError, RecordError, RunFolderError, 
 from gmc_bench.experiments.lease import NAME as LEASE
 from gmc_bench.experiments.lease import FolderInUseError, Lease
 from gmc_bench.records.schema import RunRecord
-from gmc_bench.records.store import make_folder, read_record, read_sealed
+from gmc_bench.records.store import POLICY_NAME, RECORD_NAME, make_folder, read_record, read_sealed
 from gmc_bench.training.run_config import RunConfig, read_run_config
 
 CONFIG = "config.yaml"
-RECORD = "record.json"
-POLICY = "policy.safetensors"
+RECORD = RECORD_NAME
+POLICY = POLICY_NAME
 KEPT = "kept.json"
 CURVE = "learning_curve.png"
 CHECKPOINTS = "checkpoints"

@@ -21,6 +21,7 @@ from gmc_bench.records.seeds import absent_seeds
 from gmc_bench.records.signature import SUFFIX, signature_file
 from gmc_bench.records.store import (
     LEDGER_NAME,
+    POLICY_NAME,
     RECORD_NAME,
     RESULTS,
     StoredRecord,
@@ -30,7 +31,7 @@ from gmc_bench.records.store import (
 from gmc_bench.records.weights import MAX_MIB, weights_name
 from gmc_bench.suites.measured import FrictionMeasurement
 
-POLICY = "policy.safetensors"
+POLICY = POLICY_NAME
 
 RULES = {
     "complete": "all planned steps were trained and every body was scored in every episode",

@@ -17,6 +17,7 @@ from gmc_bench.records.parts import WIDEST_INTEGER, RecordPart, require_shallow
 from gmc_bench.records.schema import SCHEMA_VERSION, RunRecord
 
 RECORD_NAME = "record.json"
+POLICY_NAME = "policy.safetensors"
 RESULTS = "results"
 LEDGER_NAME = "ledger.jsonl"
 
