@@ -335,7 +335,7 @@ def make_manifest(
     )
 
 
-def interface_of(robot: Robot, context: FloatArray, index: int = 0) -> RobotInterface:
+def interface_of(robot: Robot, context: FloatArray, index: int) -> RobotInterface:
     """Return a robot's side of a policy, in the first of its native orders.
 
     Args:

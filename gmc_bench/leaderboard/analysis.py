@@ -81,8 +81,6 @@ class RowAnalysis:
     """(R, B), the same with sampled actions; `None` where a run has none."""
     train_bodies: tuple[str, ...]
     """(M,), by name."""
-    train_scores: DoubleArray
-    """(R, M)."""
     crossed: CrossedEstimate
     """Mean with intervals over runs and, of test bodies, over bodies and over both."""
     median: Estimate
@@ -284,8 +282,8 @@ def analyse_row(row: Row) -> RowAnalysis:
     Raises:
         RecordError: its records were evaluated on different bodies.
     """
-    train_bodies, train_scores = _score_matrix(row.runs, "train")
-    bodies, scores = train_bodies, train_scores
+    train_bodies, scores = _score_matrix(row.runs, "train")
+    bodies = train_bodies
     if row.split == "test":
         bodies, scores = _score_matrix(row.runs, "test")
     clusters = _clusters(row.runs[0], row.split)
@@ -300,7 +298,6 @@ def analyse_row(row: Row) -> RowAnalysis:
         scores=scores,
         sampled=sampled if sampled_bodies == bodies else None,
         train_bodies=train_bodies,
-        train_scores=train_scores,
         # Train bodies are a fixed factor: they were not sampled to stand for others.
         crossed=crossed if row.split == "test" else crossed.with_fixed_bodies(),
         median=run_interval(scores, median),

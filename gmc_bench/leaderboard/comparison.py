@@ -302,10 +302,10 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     return Estimate(value, *(float(expit(logit(value) + side)) for side in (-half, half)))
 
 
-def significant_pairs(
-    p_values: dict[tuple[int, int], float | None], level: float = 1.0 - CONFIDENCE
-) -> set[tuple[int, int]]:
-    """Return the pairs that differ significantly, with the family-wise error rate controlled.
+def significant_pairs(p_values: dict[tuple[int, int], float | None]) -> set[tuple[int, int]]:
+    """Return the pairs that differ significantly, at the family-wise error rate 1 - `CONFIDENCE`.
+
+    That is the chance of at least one pair of equal methods among those returned.
 
     A step-down procedure like Holm's, but it uses that hypotheses about pairs are logically
     related: once two of K methods differ, not all other pairs can be equal.
@@ -313,8 +313,6 @@ def significant_pairs(
     Args:
         p_values: by pair of methods; `None` where there is no test, because one of the two has a
             single run. Such a pair is not significant and does not count as a test.
-        level: family-wise error rate: chance of at least one pair of equal methods among those
-            returned.
 
     Source:
         Shaffer 1986, Modified sequentially rejective multiple test procedures: the one commonly
@@ -326,7 +324,7 @@ def significant_pairs(
     rejected: set[tuple[int, int]] = set()
     for p, pair in tested:
         left = len(tested) - len(rejected)
-        if p > level / max(count for count in possible if count <= left):
+        if p > (1.0 - CONFIDENCE) / max(count for count in possible if count <= left):
             break
         rejected.add(pair)
     return rejected

@@ -8,7 +8,7 @@ from gmc_bench.robots.anymal_b import ANYMAL_B
 from gmc_bench.robots.anymal_c import ANYMAL_C
 from gmc_bench.robots.go1 import GO1
 from gmc_bench.robots.go2 import GO2
-from gmc_bench.robots.schema import LEGS, PARENTS, SEGMENTS, SHARED_JOINTS, Robot
+from gmc_bench.robots.schema import LEGS, SEGMENTS, SHARED_JOINTS, Robot
 
 __all__ = [
     "ANYMAL_B",
@@ -16,7 +16,6 @@ __all__ = [
     "GO1",
     "GO2",
     "LEGS",
-    "PARENTS",
     "ROBOTS",
     "SEGMENTS",
     "SHARED_JOINTS",

@@ -24,8 +24,6 @@ LEGS = ("FL", "FR", "RL", "RR")
 SEGMENTS = ("hip", "thigh", "calf")
 SHARED_JOINTS = tuple(f"{leg}_{segment}" for leg in LEGS for segment in SEGMENTS)
 """What the twelve slots of the shared order are called, whatever the robot."""
-PARENTS = tuple(-1 if i % 3 == 0 else i - 1 for i in range(12))
-"""Parent of every link in the shared order, -1 for the base."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,8 +189,6 @@ def joined(
     rank: int | None = None,
     size: int | None = None,
     store: Any = None,
-    *,
-    timeout_s: float = TIMEOUT_S,
 ) -> Iterator[ProcessGroup]:
     """Join the group of a run for as long as the context lasts.
 
@@ -198,7 +196,6 @@ def joined(
         rank: of this process; by default, the environment says it, and where the others are.
         size: processes.
         store: where they find each other.
-        timeout_s: see `TIMEOUT_S`.
 
     Raises:
         LostProcessError: they do not find each other.
@@ -209,7 +206,7 @@ def joined(
     with _answers():
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-            timeout=timedelta(seconds=timeout_s),
+            timeout=timedelta(seconds=TIMEOUT_S),
             **given,
         )
     try:

@@ -34,9 +34,9 @@ _RETURN = "training_return"
 _FIG4 = "Text on Fig. 4"
 
 
-def _study(name: str, arms: tuple[str, ...], asked: str = "recmorph") -> StudyPool:
-    """Return a study of one method, whose first variant is the method as boards rank it."""
-    return StudyPool(name, dict.fromkeys(arms, asked), asked=asked, ranked=arms[:1])
+def _study(name: str, arms: tuple[str, ...]) -> StudyPool:
+    """Return a study of RecMorph, whose first variant is the method as boards rank it."""
+    return StudyPool(name, dict.fromkeys(arms, "recmorph"), asked="recmorph", ranked=arms[:1])
 
 
 _COMPONENTS = StudyPool(

@@ -158,7 +158,7 @@ def describe_replay(
             expected=expected,
             give_up=not (choice.bodies or choice.everything),
         )
-    return _title(record, session), _describe(record, session, shown, played)
+    return _title(record, session), _describe(session, shown, played)
 
 
 def _file_name(choice: ReplayChoice) -> str:
@@ -209,7 +209,6 @@ def _best_median_worst(part: Sequence[BodyReturns]) -> list[_Shown]:
 
 
 def _describe(
-    record: RunRecord,
     session: Session,
     shown: Sequence[_Shown],
     played: Mapping[int, PlayedEpisode],
@@ -318,7 +317,7 @@ class RunReplay:
             try:
                 shown = _choose(record, ReplayChoice())
                 session = self._experiment.session
-                data = _describe(record, session, shown, self._keeper.episodes)
+                data = _describe(session, shown, self._keeper.episodes)
                 path = self._experiment.folder.path / FILE
                 found = _write(path, _title(record, session), data)
                 return found.path, " ".join(found.remarks)

@@ -58,7 +58,6 @@ def test_scores_are_zero_shot_bodies_by_name_and_runs_by_seed() -> None:
     assert row.bodies == ("c", "d")
     assert row.scores.tolist() == [[10.0, 20.0], [30.0, 40.0]]
     assert row.train_bodies == ("a", "b")
-    assert row.train_scores.tolist() == [[2.0, 4.0], [2.0, 4.0]]
 
 
 def test_one_geometry_stands_for_no_others() -> None:
