@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -14,11 +14,10 @@ from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.parts import Mode
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import Serialization
-
-Mode = Literal["deterministic", "stochastic"]
 
 MAX_ROWS = 256
 """Environments stepped together."""
@@ -152,28 +151,6 @@ def noise_of(seed: int, number: int, shape: tuple[int, ...]) -> FloatArray:
     """
     key = np.random.SeedSequence(seed, spawn_key=(_NOISE, number))
     return np.random.default_rng(key).standard_normal(shape, dtype=np.float32)
-
-
-def evaluate(
-    policy: Policy,
-    task: Task,
-    bodies: Sequence[Any],
-    *,
-    episodes: int,
-    mode: Mode = "deterministic",
-    seed: int,
-    num_threads: int | None = None,
-    observers: Sequence[Observer] = (),
-) -> list[list[EpisodeResult]]:
-    """Run complete episodes of every body; see `Scoring`, which has further options.
-
-    Returns:
-        For every body its episodes.
-    """
-    rules = Scoring(
-        task=task, bodies=bodies, episodes=episodes, mode=mode, seed=seed, num_threads=num_threads
-    )
-    return rules.run(policy, observers)
 
 
 class _Player:

@@ -8,7 +8,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.evaluation import evaluate as module
-from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring, evaluate
+from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.nn.tokens import TokenBatch
 from gmc_bench.policies.bound import token_table
 
@@ -71,15 +71,6 @@ def test_the_same_seed_gives_the_same_numbers(trained, mode):
     np.random.default_rng(99).random()
     assert score(trained, mode=mode) == first
     assert score(trained, mode=mode, seed=6) != first
-
-
-def test_the_function_runs_what_the_rules_do_and_tells_observers(trained):
-    finished = []
-    rules = {"episodes": 2, "mode": "stochastic", "seed": 5, "num_threads": 1}
-    watching = (EpisodeCounter(finished.append),)
-    found = evaluate(trained.policy, trained.task, trained.bodies, observers=watching, **rules)
-    assert found == score(trained, mode="stochastic")
-    assert sum(finished) == 6
 
 
 def test_modes_differ(trained):

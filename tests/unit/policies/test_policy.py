@@ -18,7 +18,6 @@ from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.bound import Observed
@@ -32,6 +31,7 @@ from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.tokens.serialization import make_serialization
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import Trainer
+from tests.support.evaluate import evaluate
 
 BODIES = (chain(3), star(4), biped())
 SPEC = TokenSpec(6)

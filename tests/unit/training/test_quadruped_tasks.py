@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.robots import ROBOTS
 from gmc_bench.tasks.quadruped_velocity import TASK
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer
+from tests.support.evaluate import evaluate
 from tests.support.small_runs import (
     TrainerInFolder,
     same_statistics,

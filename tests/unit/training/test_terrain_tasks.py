@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from gmc_bench.conformance.morphologies import biped, chain
-from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import METHODS
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer
+from tests.support.evaluate import evaluate
 from tests.support.small_runs import (
     TrainerInFolder,
     same_statistics,

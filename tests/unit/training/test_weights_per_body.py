@@ -10,10 +10,10 @@ from torch import nn
 
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
-from gmc_bench.evaluation.evaluate import evaluate
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
+from tests.support.evaluate import evaluate
 from tests.support.small_runs import outcome, same_statistics, stop_at
 
 BODIES = (chain(3), star(3), biped())
