@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from benchmarks.script import Parser, prepare_output, run
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.records.schema import RunRecord
+from gmc_bench.records.schema import Mode, RunRecord
 from gmc_bench.records.store import read_record, write_atomic
 from gmc_bench.studies.panels import draw_panels
 
-MODES: tuple[Literal["deterministic", "stochastic"], ...] = ("deterministic", "stochastic")
+MODES: tuple[Mode, ...] = ("deterministic", "stochastic")
 
 
 @dataclass(frozen=True, kw_only=True)

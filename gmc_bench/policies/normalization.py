@@ -1,19 +1,18 @@
 """Observation statistics of policies: running normalisation of token features."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
+from gmc_bench.suites.protocol import Normalization
 from gmc_bench.tokens.table import MorphologyTable
 
 CLIP = 10.0
 EPSILON = 1e-8
 CONSTANT_RANGE = 1e-6
 """A feature whose range is below this, relative to its size, does not vary (float32 rounding)."""
-Mode = Literal["per_feature", "per_slot"]
 
 
 @dataclass
@@ -76,9 +75,9 @@ class TokenNormalizer:
     """
 
     def __init__(
-        self, table: MorphologyTable, mode: Mode = "per_feature", *, separate: bool = False
+        self, table: MorphologyTable, mode: Normalization = "per_feature", *, separate: bool = False
     ) -> None:
-        self.mode: Mode = mode
+        self.mode: Normalization = mode
         self.separate = separate
         self._slots = mode == "per_slot"
         limbs, width = table.spec.max_limbs, table.spec.num_dynamic

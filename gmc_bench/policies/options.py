@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.precision import Precision
-from gmc_bench.policies.normalization import Mode
+from gmc_bench.suites.protocol import Normalization
 from gmc_bench.tokens.config import Order
 
 
@@ -19,7 +19,7 @@ class PolicyOptions:
 
     order: Order = "dfs"
     """In which order it reads the limbs of a body; not `siblings`, which is for training only."""
-    normalization: Mode = "per_feature"
+    normalization: Normalization = "per_feature"
     """What observation statistics are kept of, see `TokenNormalizer`."""
     action_std: float = 0.9
     """Standard deviation of every action."""

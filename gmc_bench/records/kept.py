@@ -23,6 +23,7 @@ from gmc_bench.records.parts import (
     Number,
     Positive,
     RecordPart,
+    Split,
     Text,
     VersionedName,
 )
@@ -206,7 +207,7 @@ class KeptEvaluation(RecordPart):
     weights_digest: Digest = Field(description="SHA-256 of the policy, as its record states.")
     trained_on: BodySetId = Field(description="Bodies of the training.")
     morphologies: BodySetId = Field(description="Bodies that were scored.")
-    split: Literal["train", "test"] = Field(description="Which of them.")
+    split: Split = Field(description="Which of them.")
     sensor_dropout: bool = Field(description="One limb of every body was not seen.")
     bodies: Count = Field(description="Bodies that were scored, by name.")
     episodes: Count = Field(description="Episodes for each of them.")

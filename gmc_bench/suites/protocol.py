@@ -5,9 +5,13 @@ from typing import Any, Literal
 
 from gmc_bench.core.arguments import require_number
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.records.parts import Mode, Split
 
 MAX_ENV_STEPS = 10**11
 """Of one training: years at the highest rates measured."""
+
+Normalization = Literal["per_feature", "per_slot"]
+"""What observation statistics are kept of: each feature of real limbs, or each token slot."""
 
 
 def _require_finite(config: Any, prefix: str = "") -> None:
@@ -83,9 +87,9 @@ class EvaluationConfig:
 
     episodes: int = 16
     """Episodes per body and mode."""
-    modes: tuple[Literal["deterministic", "stochastic"], ...] = ("deterministic", "stochastic")
+    modes: tuple[Mode, ...] = ("deterministic", "stochastic")
     """Mean actions, and actions sampled as in training; empty trains and scores nothing."""
-    splits: tuple[Literal["train", "test"], ...] = ("train", "test")
+    splits: tuple[Split, ...] = ("train", "test")
     """Which bodies."""
 
     def __post_init__(self) -> None:
@@ -115,7 +119,7 @@ class Protocol:
     """Control steps per environment and iteration."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    normalization: Literal["per_feature", "per_slot"] = "per_feature"
+    normalization: Normalization = "per_feature"
     """Observation statistics: per feature over real limbs, or per token slot (public code)."""
     action_std: float = 0.9
     """Standard deviation of every action; set, not trained."""
