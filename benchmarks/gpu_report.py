@@ -29,7 +29,7 @@ from gmc_bench.policies.torch_state import TorchState
 from gmc_bench.profiling.report import Report, describe_machine
 from gmc_bench.profiling.timing import repeat, side, take_turns
 from gmc_bench.profiling.training import PARTS, parts_of
-from gmc_bench.profiling.workload import anew, make_policy
+from gmc_bench.profiling.workload import anew, make_networks
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.unimal import SUITE
 
@@ -107,7 +107,7 @@ def _networks(
 ) -> dict[str, float | None]:
     method = METHODS.get(name)
     chosen = preset if preset in method.presets else None
-    model = make_policy(method, chosen, LAYOUT.max_limbs, BODIES, precision).to(device)
+    model = make_networks(method, chosen, LAYOUT.max_limbs, BODIES, precision).to(device)
     calls = {"step": minibatch_step(model, batch_size)} | {
         f"act {count}": _acting(model, count) for count in ACTING
     }

@@ -228,7 +228,7 @@ def _states(folder: Path) -> list[KeptFiles]:
     kept.write(track)
 
     def read_track() -> Any:
-        found = tracking.read_state(track, "wandb")
+        found = tracking.read_tracking_state(track, "wandb")
         return found if found.id == kept.id else None
 
     return [

@@ -23,7 +23,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling.report import ROOT, Report, describe_machine
 from gmc_bench.profiling.timing import repeat
-from gmc_bench.profiling.workload import make_policy
+from gmc_bench.profiling.workload import make_networks
 from gmc_bench.training.allocator import keep_freed_memory
 
 SIDES = ("in sequence", "float32", "bfloat16")
@@ -34,7 +34,7 @@ MIN_REPEATS = 3
 def make_step(method: str, preset: str, batch_size: int, side: str) -> Callable[[], None]:
     """Return a function that takes one gradient step of PPO on a new random minibatch."""
     precision: Literal["float32", "bfloat16"] = "bfloat16" if side == "bfloat16" else "float32"
-    model = make_policy(METHODS.get(method), preset, LAYOUT.max_limbs, BODIES, precision)
+    model = make_networks(METHODS.get(method), preset, LAYOUT.max_limbs, BODIES, precision)
     return minibatch_step(model, batch_size, parallel=side != "in sequence")
 
 
@@ -82,7 +82,7 @@ def require_sequences(methods: list[str], preset: str, batch_size: int) -> None:
         GmcBenchError: a method has no such preset, or the batch is shorter than a sequence of it.
     """
     for name in methods:
-        length = make_policy(METHODS.get(name), preset, LAYOUT.max_limbs, BODIES).sequence_length
+        length = make_networks(METHODS.get(name), preset, LAYOUT.max_limbs, BODIES).sequence_length
         if batch_size < length:
             raise ConfigError(
                 f"--batch-size is {batch_size}, but {name} trains on sequences of {length} steps"

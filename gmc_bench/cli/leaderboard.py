@@ -172,12 +172,12 @@ def _add(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> int
     from gmc_bench.leaderboard.keeping import files_to_keep, keep, require_policies
     from gmc_bench.leaderboard.rerun import acting_weights
     from gmc_bench.leaderboard.rules import installed_rules
-    from gmc_bench.leaderboard.submission import Submission, add, open_run
+    from gmc_bench.leaderboard.submission import Submission, add, read_finished_run
 
     files, folders = files_to_keep(parsed.run_dirs, parsed.records)
     for folder in (item for item in folders if (item / KEPT).is_file()):
         say(f"left   {folder}: it was taken from a leaderboard")
-    runs = [(item, open_run(item)) for item in folders if not (item / KEPT).is_file()]
+    runs = [(item, read_finished_run(item)) for item in folders if not (item / KEPT).is_file()]
     submissions = [
         Submission(
             folder, stored, installed_rules(stored.record), partial(acting_weights, folder, stored)

@@ -83,13 +83,13 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
 
 def _stills(parsed: argparse.Namespace) -> int:
     from gmc_bench.cli.display import Display
-    from gmc_bench.rendering.stills import choose_bodies, write_stills
+    from gmc_bench.rendering.stills import bodies_to_draw, write_stills
     from gmc_bench.tasks import TASKS
 
     task = TASKS.get(parsed.task) if parsed.task else None
     if task is not None and task.parts != "limbs":
         raise ConfigError(f"stills show bodies of limbs, but {task.id} is about quadrupeds")
-    set_id, chosen = choose_bodies(parsed.stills, parsed.split, parsed.body)
+    set_id, chosen = bodies_to_draw(parsed.stills, parsed.split, parsed.body)
     folder = parsed.out or Path("media", set_id, *([task.id] if task else []))
     size, seed = parsed.size or STILL_SIZE, 1 if parsed.seed is None else parsed.seed
     with Display() as display:

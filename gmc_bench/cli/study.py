@@ -162,11 +162,11 @@ def _resume(path: Path, argv: list[str]) -> int:
     del given["resume"]
     said = launch_alone(given, rest)
     if (path / SCALING_SETTINGS).is_file():
-        from gmc_bench.studies.scaling_study import read_request
+        from gmc_bench.studies.scaling_study import read_scaling_request
 
         for name in said:
             raise ConfigError(f"--{name} {_NO_RUNS}")
-        return _run_scaling(read_request(path), path)
+        return _run_scaling(read_scaling_request(path), path)
     study = StudyRun.open(path)
     if not said and study.sweep.is_done:
         return _run(study, study.resume)  # to measure, nobody needs the cluster
@@ -199,7 +199,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     parsed.parser.reject_unknown(unknown)
     from gmc_bench.experiments.run_folder import new_folder
     from gmc_bench.studies.request import OPTIONS
-    from gmc_bench.studies.scaling_study import ScalingRequest, describe_plan
+    from gmc_bench.studies.scaling_study import ScalingRequest, describe_request
     from gmc_bench.suites import SUITES
 
     parsed.parser.refuse(parsed, (*_OF_RUNS, *OPTIONS), _NO_RUNS)
@@ -211,7 +211,7 @@ def _scaling(parsed: argparse.Namespace, unknown: list[str]) -> int:
     if not parsed.dry_run:
         path = parsed.out or new_folder(Path("studies"), f"scaling_{preset}")
         return _run_scaling(request, path)
-    say(describe_plan(request))
+    say(describe_request(request))
     return 0
 
 

@@ -183,9 +183,9 @@ class Experiment:
         Raises:
             GmcBenchError: it cannot.
         """
-        from gmc_bench.experiments.session import check_method
+        from gmc_bench.experiments.session import check_networks
 
-        check_method(self.session)
+        check_networks(self.session)
 
     def run(self) -> "RunRecord":
         """Run from the start to the record, in a new folder.

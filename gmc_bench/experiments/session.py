@@ -107,7 +107,7 @@ def _load_same_method(config: RunConfig) -> MethodSpec:
     return method
 
 
-def check_method(session: Session, *, trains_here: bool = True) -> None:
+def check_networks(session: Session, *, trains_here: bool = True) -> None:
     """Build the method's networks once, so that a broken method is refused before it starts.
 
     Args:
@@ -131,11 +131,11 @@ def check_method(session: Session, *, trains_here: bool = True) -> None:
         )
     try:
         with _within_memory(session, trains_here=trains_here) as require:
-            policy = make_policy(session)
-            require(policy.num_parameters())
+            networks = make_networks(session)
+            require(networks.num_parameters())
     except MemoryError as error:
         raise too_large(session.method, str(error)) from error
-    steps, length = policy.sequence_length, session.config.protocol.rollout_length
+    steps, length = networks.sequence_length, session.config.protocol.rollout_length
     if length % steps:
         raise ConfigError(
             f"the method {session.method.id!r} is trained on sequences of {steps} steps, so the "
@@ -160,8 +160,8 @@ def _within_memory(
     return within_memory(count, bytes_each=TRAINED if trained else WEIGHT, free=available_memory())
 
 
-def make_policy(session: Session) -> ActorCritic:
-    """Return the untrained policy of a run."""
+def make_networks(session: Session) -> ActorCritic:
+    """Return the untrained networks of a run."""
     with drawing_apart():
         return ActorCritic(
             session.method,
@@ -224,10 +224,10 @@ def load_trained(session: Session, folder: RunFolder) -> Policy:
             "%s has version %d, the run had %d: its policy may act as another network",
             *(method.id, method.version, record.method_version),
         )
-    return load_policy(session, folder.read_policy(), folder.policy)
+    return policy_of_bytes(session, folder.read_policy(), folder.policy)
 
 
-def load_policy(session: Session, data: bytes, origin: Path) -> Policy:
+def policy_of_bytes(session: Session, data: bytes, origin: Path) -> Policy:
     """Rebuild a policy from the content of its file.
 
     Args:

@@ -228,7 +228,7 @@ class Sweep:
         Raises:
             GmcBenchError: networks cannot be built, or not be trained here.
         """
-        from gmc_bench.experiments.session import check_method, open_session
+        from gmc_bench.experiments.session import check_networks, open_session
 
         seen = set()
         for name, config in self.runs.items():
@@ -236,7 +236,7 @@ class Sweep:
             if what not in seen:
                 seen.add(what)
                 session = open_session(config, self._bodies_of(config))
-                check_method(session, trains_here=trains_here)
+                check_networks(session, trains_here=trains_here)
 
     def run(self, launcher: str | None = None, *, retries: int = 1, **options: Any) -> SweepResult:
         """Run all from the start, in a new folder.

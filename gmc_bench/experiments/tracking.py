@@ -56,7 +56,7 @@ def tracked(session: Session, folder: RunFolder, emit: Listener) -> Iterator[Lis
         return
     try:
         tracker, project = choose_tracker(track)
-        state = read_state(folder.tracking / STATE, track)
+        state = read_tracking_state(folder.tracking / STATE, track)
         state.write(folder.tracking / STATE)  # before anybody hears of the id
     except GmcBenchError as error:  # of a run that goes on, maybe on another machine
         emit(Remark(f"The run goes on without its tracker: {error}"))
@@ -93,7 +93,7 @@ class TrackingState:
         write_atomic(path, sealed(asdict(self)))
 
 
-def read_state(path: Path, track: str) -> TrackingState:
+def read_tracking_state(path: Path, track: str) -> TrackingState:
     """Return how far a run is tracked; a new state if not at all, or elsewhere."""
     new = TrackingState(track, id=uuid.uuid4().hex[:12])
     try:

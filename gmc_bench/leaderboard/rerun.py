@@ -32,10 +32,9 @@ from gmc_bench.experiments.friction import num_friction_results, suite_friction
 from gmc_bench.experiments.recorded import recorded_config
 from gmc_bench.experiments.scoring import score, stated_of_body
 from gmc_bench.leaderboard.board import Board, ranked_part
-from gmc_bench.leaderboard.submission import POLICY, open_run
+from gmc_bench.leaderboard.submission import POLICY, read_finished_run
 from gmc_bench.leaderboard.today import is_replaced
 from gmc_bench.leaderboard.verification import (
-    Comparison,
     compare,
     compare_friction,
     comparison_for,
@@ -44,7 +43,7 @@ from gmc_bench.methods.tuning import tuning_key
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.ledger import leaderboard_of, require_registered
 from gmc_bench.records.store import StoredRecord, read_stored_record
-from gmc_bench.records.verification import Verification
+from gmc_bench.records.verification import Exactness, Verification
 from gmc_bench.records.weights import LEADERBOARD, MAX_MIB, KeptWeights, find_record
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest, unlike_tuning
@@ -71,7 +70,7 @@ def acting_weights(folder: Path, stored: StoredRecord) -> bytes:
     session = sessions.open_session(recorded_config(stored.record))
     _require_agreement(stored, session)
     data = KeptWeights(folder / POLICY, str(stored.record.weights_digest)).read()
-    policy = sessions.load_policy(session, data, folder / POLICY)
+    policy = sessions.policy_of_bytes(session, data, folder / POLICY)
     _require_its_size(stored, policy.model.num_parameters())
     hardware = collect_hardware(session.config.threads)
     comparison = comparison_for(stored.record, hardware, collect_versions())
@@ -259,7 +258,7 @@ def _require_first_weights(
     stored: StoredRecord,
     session: sessions.Session,
     tensors: Mapping[str, Array],
-    comparison: Comparison,
+    comparison: Exactness,
 ) -> None:
     """Raise unless the policy of an untrained record is the one that training starts from.
 
@@ -317,7 +316,7 @@ def verify(
     data = weights.read()
     session = sessions.open_session(recorded_config(record))
     _require_agreement(stored, session)
-    trained = sessions.load_policy(session, data, weights.path)
+    trained = sessions.policy_of_bytes(session, data, weights.path)
     _require_its_size(stored, trained.model.num_parameters())
     chosen = [ranked_part(record)] if ranked_only else None
     wanted = [
@@ -364,7 +363,7 @@ def _nobody(_event: object) -> None:
     """Listen to nothing."""
 
 
-class Outcome(NamedTuple):
+class VerificationOutcome(NamedTuple):
     """What came of one record, or why nothing came of several."""
 
     kind: Literal["verified", "failed", "not verified", "skipped"]
@@ -383,7 +382,7 @@ def verify_all(
     unverified: bool = False,
     sample: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[VerificationOutcome]:
     """Verify every record of a board whose weights and bodies are here.
 
     Args:
@@ -415,7 +414,7 @@ def verify_all(
             weights = find_weights(stored, board, folders)
         except WeightsMissingError as error:
             if not board.length:
-                yield Outcome("not verified", 1, f"{stored.path}: {error}")
+                yield VerificationOutcome("not verified", 1, f"{stored.path}: {error}")
                 continue
             missing = (
                 f"their weights are neither kept here (they are older than kept weights, or "
@@ -430,7 +429,7 @@ def verify_all(
         picked = np.random.default_rng().choice(len(chosen), sample, replace=False)
         chosen = [chosen[place] for place in sorted(picked)]
     for reason, count in reasons.items():
-        yield Outcome("skipped", count, f"{count} of {len(left)} records: {reason}")
+        yield VerificationOutcome("skipped", count, f"{count} of {len(left)} records: {reason}")
     if jobs == 1:
         yield from (_outcome(*item, ranked_only, on_progress) for item in chosen)
     else:
@@ -445,7 +444,7 @@ def verify_one(
     *,
     ranked_only: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+) -> VerificationOutcome:
     """Verify one record.
 
     Args:
@@ -463,7 +462,7 @@ def verify_one(
         GmcBenchError: see `verify`.
     """
     path = find_record(named, root)
-    stored = open_run(path) if path.is_dir() else read_stored_record(path)
+    stored = read_finished_run(path) if path.is_dir() else read_stored_record(path)
     if path.is_file() and leaderboard_of(path) is not None:
         require_registered(stored.record.config, path)  # also where no line lists it
     weights = find_weights(stored, board, folders, path)
@@ -484,11 +483,11 @@ def _outcome(
     weights: KeptWeights,
     ranked_only: bool,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+) -> VerificationOutcome:
     try:
         found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
     except GmcBenchError as error:
-        return Outcome("not verified", 1, f"{stored.path}: {error}")
+        return VerificationOutcome("not verified", 1, f"{stored.path}: {error}")
     return _told(stored, found)
 
 
@@ -497,7 +496,7 @@ def _in_processes(
     chosen: Sequence[tuple[StoredRecord, KeptWeights]],
     ranked_only: bool,
     on_progress: Callable[[Progress], None] | None,
-) -> Iterator[Outcome]:
+) -> Iterator[VerificationOutcome]:
     """Yield the outcome of each record when it is there, from so many processes."""
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = {pool.submit(_outcome, *item, ranked_only): item[0].path for item in chosen}
@@ -507,13 +506,13 @@ def _in_processes(
                     yield future.result()
                 except BrokenProcessPool:
                     why = "a process ended, perhaps for lack of memory; give fewer --jobs"
-                    yield Outcome("not verified", 1, f"{waiting[future]}: {why}")
+                    yield VerificationOutcome("not verified", 1, f"{waiting[future]}: {why}")
                 if on_progress is not None:
                     on_progress(Progress("verify", done, len(waiting), "record"))
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _told(stored: StoredRecord, found: Verification) -> Outcome:
+def _told(stored: StoredRecord, found: Verification) -> VerificationOutcome:
     kind: Literal["verified", "failed"] = "verified" if found.passed else "failed"
-    return Outcome(kind, 1, f"{stored.path}: {found.outcome}", found)
+    return VerificationOutcome(kind, 1, f"{stored.path}: {found.outcome}", found)

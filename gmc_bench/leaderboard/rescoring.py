@@ -9,7 +9,7 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.events import Event, Progress
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.leaderboard.board import Board
-from gmc_bench.leaderboard.rerun import Outcome
+from gmc_bench.leaderboard.rerun import VerificationOutcome
 from gmc_bench.leaderboard.verification import comparison_for, quantile, variance_of_mean
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.kept import EVALUATIONS, KeptEvaluation, policy_of, read_evaluation
@@ -29,7 +29,7 @@ def verify_evaluation(
     board: Board,
     root: Path,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Outcome:
+) -> VerificationOutcome:
     """Score the policy of a kept evaluation again, on the same bodies.
 
     A kept evaluation has one number. On the kind of machine and with the software that made it, the
@@ -73,21 +73,21 @@ def verify_evaluation(
     score = mean_return(found.returns)
     assert score is not None
     if score == kept.score:
-        return Outcome("verified", 1, f"{path}: the same score, {score:,.2f}")
+        return VerificationOutcome("verified", 1, f"{path}: the same score, {score:,.2f}")
     hardware = collect_hardware(found.trained.config.threads)
     if comparison_for(kept, hardware, collect_versions()) == "exact":
         text = (
             f"{path}: {kept.score!r} kept, {score!r} found; on the machine and with the software "
             f"that it states, the same must come out"
         )
-        return Outcome("failed", 1, text)
+        return VerificationOutcome("failed", 1, text)
     limit = _limit(found.returns)
     passed = abs(score - kept.score) <= limit
     text = (
         f"{path}: {kept.score:,.2f} kept, {score:,.2f} found; by chance they differ by up to "
         f"{limit:,.2f}"
     )
-    return Outcome("verified" if passed else "failed", 1, text)
+    return VerificationOutcome("verified" if passed else "failed", 1, text)
 
 
 def _record_of(kept: KeptEvaluation, board: Board, path: Path) -> StoredRecord:

@@ -109,7 +109,7 @@ class Submission:
         return self.stored.record
 
 
-def open_run(folder: Path) -> StoredRecord:
+def read_finished_run(folder: Path) -> StoredRecord:
     """Read the record of a run folder.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.verification import (
     CONFIDENCE,
     DifferingEpisode,
+    Exactness,
     VerifiedFriction,
     VerifiedPart,
 )
@@ -23,12 +24,10 @@ from gmc_bench.records.verification import (
 MOVING_VERSIONS = ("gmc-bench", "mujoco", "torch", "numpy", "numba")
 """Software that decides the last bits of an episode."""
 
-Comparison = Literal["exact", "interval"]
-
 
 def comparison_for(
     made: RunRecord | KeptEvaluation, hardware: Hardware, versions: dict[str, str]
-) -> Comparison:
+) -> Exactness:
     """Say how equal episodes must be.
 
     Args:
@@ -52,7 +51,7 @@ def comparison_for(
 
 
 def compare(
-    recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Comparison
+    recorded: Sequence[BodyReturns], found: Sequence[BodyReturns], comparison: Exactness
 ) -> tuple[tuple[VerifiedPart, ...], DifferingEpisode | None]:
     """Compare episodes one by one, and their means.
 
@@ -124,7 +123,7 @@ def compare(
     return tuple(parts), first
 
 
-def _require_loops(recorded: BodyReturns, found: BodyReturns, comparison: Comparison) -> None:
+def _require_loops(recorded: BodyReturns, found: BodyReturns, comparison: Exactness) -> None:
     """Raise unless a body's closed loops came open as recorded.
 
     On another engine or hardware class, how far says little: only whether it has loops counts.
@@ -138,7 +137,7 @@ def _require_loops(recorded: BodyReturns, found: BodyReturns, comparison: Compar
 
 
 def compare_friction(
-    recorded: Sequence[FrictionResult], found: Sequence[FrictionResult], comparison: Comparison
+    recorded: Sequence[FrictionResult], found: Sequence[FrictionResult], comparison: Exactness
 ) -> VerifiedFriction:
     """Compare what was measured on frictions.
 

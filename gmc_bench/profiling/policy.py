@@ -20,7 +20,7 @@ from gmc_bench.policies.torch_state import drawing_apart, torch_threads
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import repeat, side, take_turns
-from gmc_bench.profiling.workload import MIB, acting, anew, full_bodies, make_policy, peak_bytes
+from gmc_bench.profiling.workload import MIB, acting, anew, full_bodies, make_networks, peak_bytes
 
 BATCHES = (1, 32, 512, 4096)
 TOKENS = (12, 30, 64)
@@ -63,7 +63,7 @@ def _profile(method: MethodSpec, setting: Setting) -> dict[str, Any]:
     cells = []
     size = 0
     for tokens in TOKENS:
-        model = make_policy(method, preset, tokens, BODIES)
+        model = make_networks(method, preset, tokens, BODIES)
         size = sum(parameter.numel() for parameter in model.actor.parameters())
         if method.capabilities.per_body:
             size //= BODIES
@@ -105,7 +105,7 @@ def _scaling(method: MethodSpec, preset: str | None, seconds: float) -> dict[str
     """Measure latency over token counts, and the slope of log time over log tokens."""
     counts, latencies = [], []
     for count in SCALING_TOKENS:
-        model = make_policy(method, preset, count, SCALING_BATCH)
+        model = make_networks(method, preset, count, SCALING_BATCH)
         act = acting(model, full_bodies(model.spec, SCALING_BATCH, SCALING_BATCH))
         with fixed_weights(model):
             act()

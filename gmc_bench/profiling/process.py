@@ -34,12 +34,12 @@ class NotMeasured:
     reason: str
 
 
-Outcome = dict[str, float] | NotMeasured
+MeasuredOrNot = dict[str, float] | NotMeasured
 
 
 def measure_in_process(
     measure: Callable[[Any], dict[str, float]], items: Sequence[Any], limits: Limits
-) -> Generator[Outcome, None, None]:
+) -> Generator[MeasuredOrNot, None, None]:
     """Measure items one after the other in one new process.
 
     Args:
@@ -76,7 +76,7 @@ def measure_in_process(
         ours.close()
 
 
-def _receive(connection: Connection, pid: int, limits: Limits) -> Outcome:
+def _receive(connection: Connection, pid: int, limits: Limits) -> MeasuredOrNot:
     """Wait for the next result, and no longer than the limits allow."""
     until = time.monotonic() + limits.max_seconds
     while not connection.poll(POLL_SECONDS):

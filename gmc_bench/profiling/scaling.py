@@ -33,7 +33,7 @@ from gmc_bench.profiling.workload import (
     acting,
     full_bodies,
     gradient_step,
-    make_policy,
+    make_networks,
     peak_bytes,
 )
 from gmc_bench.sim.batch import BatchSimulator
@@ -122,7 +122,7 @@ def measure_training(item: Item) -> dict[str, float]:
 
 
 def _policy(item: Item, tokens: int, bodies: int) -> Any:
-    return make_policy(METHODS.load(item.method), item.preset, tokens, bodies)
+    return make_networks(METHODS.load(item.method), item.preset, tokens, bodies)
 
 
 def _costs(

@@ -24,14 +24,14 @@ from gmc_bench.training.ppo import MorphologyPPO
 MIB = 2**20
 
 
-def make_policy(
+def make_networks(
     method: MethodSpec,
     preset: str | None,
     tokens: int,
     bodies: int,
     precision: Precision = "float32",
 ) -> ActorCritic:
-    """Return a new policy for bodies of up to `tokens` tokens.
+    """Return new networks for bodies of up to `tokens` tokens.
 
     Raises:
         GmcBenchError: the network does not work at this size.

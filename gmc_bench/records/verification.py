@@ -28,6 +28,8 @@ CONFIDENCE = 0.999
 again of what its bodies' outcomes must be likelier than: of each of the two, one honest part in a
 thousand fails, so up to two in all."""
 
+Exactness = Literal["exact", "interval"]
+"""How equal episodes that are run again must be: to the last bit, or within chance."""
 
 Chance = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -95,7 +97,7 @@ class Verification(RecordPart):
     record_digest: Digest = Field(description="Digest of the record that was verified.")
     weights_digest: Digest = Field(description="SHA-256 of the policy file that was run.")
     created: str = Field(description="When, UTC.")
-    comparison: Literal["exact", "interval"] = Field(
+    comparison: Exactness = Field(
         description="`exact`: same engine and hardware class, so every episode must be equal; "
         "`interval`: another one, so means must agree within chance."
     )
@@ -169,7 +171,7 @@ class Verification(RecordPart):
         )
 
 
-def _require_agreement(friction: VerifiedFriction, comparison: str) -> None:
+def _require_agreement(friction: VerifiedFriction, comparison: Exactness) -> None:
     if friction.differing > friction.results:
         raise ValueError("more results on friction differ than were compared")
     if (friction.first_difference is not None) != bool(friction.differing):

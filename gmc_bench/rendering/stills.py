@@ -103,7 +103,7 @@ def draw_start(morphology: Morphology, task: Task, seed: int, canvas: Canvas) ->
     return canvas.draw(data, ground + TASK_AHEAD * ahead, TASK_DISTANCE, view, tiles)
 
 
-def choose_bodies(
+def bodies_to_draw(
     set_id: str, split: str | None = None, name: str | None = None
 ) -> tuple[str, list[Morphology]]:
     """Return the full id of a set of limbs, and the bodies of it that are to be drawn.

@@ -17,7 +17,7 @@ from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
 from gmc_bench.experiments.resolve import device_here, threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
-from gmc_bench.experiments.session import Session, limb_task, make_policy
+from gmc_bench.experiments.session import Session, limb_task, make_networks
 from gmc_bench.leaderboard.measured import is_measured_as_today
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
@@ -136,7 +136,7 @@ class Representation(Measurement):
         Raises:
             ConfigError: it does not.
         """
-        if not offers_representations(make_policy(session).actor):
+        if not offers_representations(make_networks(session).actor):
             raise ConfigError(
                 f"the method {session.method.id!r} shows no representations of limbs, which the "
                 f"study {request.study.id!r} is about; choose a method that has them (see "

@@ -207,7 +207,7 @@ class Request:
         protocol = suite.protocol(base.protocol)
         full = [suite.task(name) for name in tasks or self.study.tasks] or list(suite.tasks)
         return {
-            run_name(arm, task, seed): self.variant(base, arm).replace(
+            variant_run_name(arm, task, seed): self.variant(base, arm).replace(
                 task=task, seed=seed, bodies=self._bodies(base, arm, seed)
             )
             for task in dict.fromkeys(full)
@@ -314,7 +314,7 @@ def _require_undecided(base: ExperimentSpec, arms: Sequence[Arm]) -> None:
         )
 
 
-def run_name(arm: Arm, task: str, seed: int) -> str:
+def variant_run_name(arm: Arm, task: str, seed: int) -> str:
     """Return the name of a run inside a study."""
     return f"{arm.name}_{short_name(task)}_seed{seed}"
 

@@ -19,7 +19,7 @@ from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import scaling
-from gmc_bench.profiling.process import Limits, NotMeasured, Outcome, measure_in_process
+from gmc_bench.profiling.process import Limits, MeasuredOrNot, NotMeasured, measure_in_process
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.kept import SCALING_SETTINGS, STUDY_FILE
 from gmc_bench.records.store import read_sealed, sealed, write_atomic
@@ -165,7 +165,7 @@ def plan(request: ScalingRequest) -> list[list[Place]]:
     return found
 
 
-def describe_plan(request: ScalingRequest) -> str:
+def describe_request(request: ScalingRequest) -> str:
     """Return what is asked for as a table: a row for each method and measurement.
 
     Raises:
@@ -178,7 +178,7 @@ def describe_plan(request: ScalingRequest) -> str:
     return aligned(("method", "measurement", "sizes"), rows)
 
 
-def read_request(path: Path) -> ScalingRequest:
+def read_scaling_request(path: Path) -> ScalingRequest:
     """Return what the study of a folder was asked for.
 
     Raises:
@@ -334,7 +334,7 @@ class Work:
             return None
         return self._note(ScalingCell.from_dict(content))
 
-    def _write(self, place: Place, outcome: Outcome) -> ScalingCell:
+    def _write(self, place: Place, outcome: MeasuredOrNot) -> ScalingCell:
         item = place.item
         if isinstance(outcome, NotMeasured):
             cell = ScalingCell(item.kind, place.method, item.size, reason=outcome.reason)

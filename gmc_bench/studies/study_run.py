@@ -24,7 +24,7 @@ from gmc_bench.records.store import read_sealed, record_digest, seal, sealed, wr
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.measurements import MEASURED, MEASUREMENTS, FinishedRun
 from gmc_bench.studies.outcome import Outcome
-from gmc_bench.studies.request import STUDY, Request, read_request, run_name
+from gmc_bench.studies.request import STUDY, Request, read_request, variant_run_name
 from gmc_bench.studies.schema import Arm
 
 STUDIES = Path("studies")
@@ -74,7 +74,9 @@ class StudyRun:
         self.arms: dict[str, Arm] = {}
         """Of every run, by name."""
         for name, config in sweep.runs.items():
-            fitting = [arm for arm in arms if run_name(arm, config.task, config.seed) == name]
+            fitting = [
+                arm for arm in arms if variant_run_name(arm, config.task, config.seed) == name
+            ]
             if not fitting:
                 raise ConfigError(
                     f"the plan has a run {name!r}, which is no variant of the study "

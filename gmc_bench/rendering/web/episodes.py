@@ -21,7 +21,7 @@ from gmc_bench.rendering.ground import copy_terrain, put_terrain
 from gmc_bench.rendering.scene import SQUARE, drawing_model
 from gmc_bench.sim.batch import spawn_streams
 
-Outcome = tuple[float, int]
+ReturnAndLength = tuple[float, int]
 """Return and length, control steps, of an episode."""
 
 
@@ -56,7 +56,7 @@ class PlayedEpisode:
         return float(self.returns[-1])
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ReturnAndLength:
         """Return and length, which a record has, too."""
         return self.episode_return, self.length
 
@@ -84,7 +84,7 @@ class EpisodeKeeper(Observer):
         self._waiting = set(wanted)
         self._rows: dict[int, _Track] = {}
         self._leave = False
-        self._expected: Mapping[int, Outcome] = {}
+        self._expected: Mapping[int, ReturnAndLength] = {}
         """Of those that end the play where they come out otherwise."""
 
     def play(
@@ -92,7 +92,7 @@ class EpisodeKeeper(Observer):
         policy: Policy,
         *,
         lengths: Sequence[int] | None = None,
-        expected: Mapping[int, Outcome] | None = None,
+        expected: Mapping[int, ReturnAndLength] | None = None,
         give_up: bool = False,
     ) -> dict[int, PlayedEpisode]:
         """Play the wanted episodes again, see `play_chosen`.
@@ -120,7 +120,7 @@ class EpisodeKeeper(Observer):
             play_chosen(self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths)
         return self.episodes
 
-    def _equals(self, number: int, expected: Mapping[int, Outcome]) -> bool:
+    def _equals(self, number: int, expected: Mapping[int, ReturnAndLength]) -> bool:
         """Whether an episode is over and came out as expected."""
         return number in self.episodes and self.episodes[number].outcome == expected[number]
 

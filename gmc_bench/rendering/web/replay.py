@@ -19,7 +19,7 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import write_atomic
 from gmc_bench.rendering.scene import SQUARE
-from gmc_bench.rendering.web.episodes import EpisodeKeeper, Outcome, PlayedEpisode, model_of
+from gmc_bench.rendering.web.episodes import EpisodeKeeper, PlayedEpisode, ReturnAndLength, model_of
 from gmc_bench.rendering.web.motion import follow_states, frames_of
 from gmc_bench.rendering.web.page import make_page
 from gmc_bench.rendering.web.shapes import describe_model, packed
@@ -80,7 +80,7 @@ class _Shown:
         return self.index * len(self.item.episodes)
 
     @property
-    def expected(self) -> Outcome:
+    def expected(self) -> ReturnAndLength:
         """Return and length of its first episode in the record."""
         first = self.item.episodes[0]
         return first.episode_return, first.length

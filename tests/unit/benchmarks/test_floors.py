@@ -16,7 +16,7 @@ from gmc_bench.methods import METHODS
 from gmc_bench.profiling import Setting, policy
 from gmc_bench.profiling.simulation import time_simulation
 from gmc_bench.profiling.timing import side, take_turns
-from gmc_bench.profiling.workload import make_policy
+from gmc_bench.profiling.workload import make_networks
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import Task, unimal_vt
 from gmc_bench.tasks.unimal_ft import TASK
@@ -51,7 +51,7 @@ def rugged() -> float:
 
 
 def acting() -> float:
-    model = make_policy(METHODS.get("recmorph"), "lite", 12, 1)
+    model = make_networks(METHODS.get("recmorph"), "lite", 12, 1)
     size = sum(parameter.numel() for parameter in model.actor.parameters())
     mlp = policy.per_token_mlp(52, 2, size)
     return float(policy.measure_cell(model, mlp, 64, 0.5)["ratio_to_mlp"])

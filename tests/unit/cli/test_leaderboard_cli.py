@@ -15,7 +15,7 @@ from gmc_bench.experiments.session import open_session, untrained_policy
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rerun import WeightsMissingError, find_weights
 from gmc_bench.leaderboard.rules import installed_rules, rules_of_variants
-from gmc_bench.leaderboard.submission import POLICY, open_run
+from gmc_bench.leaderboard.submission import POLICY, read_finished_run
 from gmc_bench.methods import METHODS
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.records.kept import STUDY_FILE, KeptStudy, read_evaluation
@@ -294,7 +294,7 @@ def test_weights_that_are_not_there(refused, run_dir, tiny_set):
 
 def test_weights_are_found_once_they_are_there(run_dir):
     """The digest of a file is remembered only as long as the file is the same."""
-    stored = open_run(run_dir)
+    stored = read_finished_run(run_dir)
     path = run_dir / POLICY
     content = path.read_bytes()
     path.write_text("weights of another run")

@@ -1,7 +1,7 @@
 """Methods with one policy per body: the size of all of them, and what they cannot be trained on."""
 
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.session import make_policy
+from gmc_bench.experiments.session import make_networks
 
 RUN = (
     "run", "--method", "mlp", "--suite", "unimal", "--task", "ft", "--protocol", "smoke",
@@ -17,7 +17,7 @@ def test_every_body_has_weights_of_its_own():
     )  # fmt: skip
     # 624 -> 8 -> 24 and 624 -> 8 -> 12, for each of two bodies
     expected = 2 * (2 * (624 * 8 + 8) + 9 * 24 + 9 * 12)
-    assert make_policy(experiment.session).num_parameters() == expected
+    assert make_networks(experiment.session).num_parameters() == expected
 
 
 def test_several_token_orders_per_body_are_refused(gmc, tmp_path):

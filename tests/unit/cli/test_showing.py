@@ -57,7 +57,7 @@ def test_the_options_of_a_video(gmc, asked):
 def test_the_options_of_stills(gmc, asked):
     report = SimpleNamespace(drawn=1, kept=0, folder="f", sheet="s")
     found = asked(stills, "write_stills", report)
-    chosen = asked(stills, "choose_bodies", ("tiny", ("bodies",)))
+    chosen = asked(stills, "bodies_to_draw", ("tiny", ("bodies",)))
     options = ("--split", "test", "--body", "b", "--task", "unimal-vt", "--seed", 0)
     assert gmc("render", "--stills", "tiny", *options)[0] == 0
     assert chosen[0] == ("tiny", "test", "b")

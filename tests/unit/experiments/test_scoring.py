@@ -70,7 +70,7 @@ def test_policies_are_of_the_seed_and_the_settings_of_their_run(config):
     changes = {"protocol": protocol, "precision": "bfloat16"}
     session, origin = sessions.open_session(replace(config, **changes)), Path("policy.safetensors")
     made = policy(**changes)
-    for found in (made, sessions.load_policy(session, made.to_bytes(), origin)):
+    for found in (made, sessions.policy_of_bytes(session, made.to_bytes(), origin)):
         assert (found.normalizer.mode, found.model.precision) == ("per_slot", "bfloat16")
         assert float(found.model.action_std) == 0.25
 
@@ -82,7 +82,7 @@ def test_the_policy_of_a_method_file_names_the_file(config, tmp_path):
     config = replace(config, method=name, method_source_digest=source_digest(name))
     session = sessions.open_session(config)
     policy = sessions.untrained_policy(session)
-    loaded = sessions.load_policy(session, policy.to_bytes(), tmp_path / "policy.safetensors")
+    loaded = sessions.policy_of_bytes(session, policy.to_bytes(), tmp_path / "policy.safetensors")
     for found in (policy, loaded):
         found.save(tmp_path / "saved.safetensors")
         assert Policy.load(tmp_path / "saved.safetensors").method == name
@@ -92,8 +92,8 @@ def test_rollouts_must_be_whole_sequences(config):
     smr = replace(config, method="smr", protocol=replace(config.protocol, rollout_length=40))
     session = sessions.open_session(smr)
     with pytest.raises(ConfigError, match="'smr' is trained on sequences of 16 steps, so the"):
-        sessions.check_method(session)
-    sessions.check_method(sessions.open_session(replace(smr, protocol=config.protocol)))
+        sessions.check_networks(session)
+    sessions.check_networks(sessions.open_session(replace(smr, protocol=config.protocol)))
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_rollouts_must_be_whole_sequences(config):
 )
 def test_networks_that_memory_cannot_hold_are_refused(config, monkeypatch, changes, bytes_each):
     session = sessions.open_session(replace(config, **changes))
-    count = sessions.make_policy(session).num_parameters()
+    count = sessions.make_networks(session).num_parameters()
     for free in (count * bytes_each, None):
         monkeypatch.setattr(sessions, "available_memory", lambda free=free: free)
-        sessions.check_method(session)
+        sessions.check_networks(session)
     monkeypatch.setattr(sessions, "available_memory", lambda: count * bytes_each - 1)
     with pytest.raises(ConfigError, match=r"of 'recmorph' need more memory .*--model\.width$"):
-        sessions.check_method(session)
+        sessions.check_networks(session)
     if bytes_each > 4:
-        sessions.check_method(session, trains_here=False)
+        sessions.check_networks(session, trains_here=False)
 
 
 def test_the_parts_of_an_evaluation_share_no_random_numbers():

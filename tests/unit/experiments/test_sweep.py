@@ -299,7 +299,7 @@ def test_networks_are_built_once_where_others_train_and_for_every_run_here(monke
     def check(session, *, trains_here):
         built.append((session.config.precision, session.config.seed, trains_here))
 
-    monkeypatch.setattr("gmc_bench.experiments.session.check_method", check)
+    monkeypatch.setattr("gmc_bench.experiments.session.check_networks", check)
     specs = {"three": SPEC.replace(precision="bfloat16"), **SPECS}
     CHECK(Sweep(specs), trains_here=False)
     assert built == [("bfloat16", 1, False), ("float32", 1, False)]

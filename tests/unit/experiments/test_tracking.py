@@ -21,7 +21,7 @@ from gmc_bench.experiments.tracking import (
     Tracking,
     TrackingState,
     facts_of,
-    read_state,
+    read_tracking_state,
     scores_of,
 )
 from gmc_bench.records.store import record_digest
@@ -86,7 +86,7 @@ def track(folder, events, **trouble):
     """Send events to a table in a folder; return the remarks."""
     tracker = Tracker(id="table", title="Table", connect=lambda run: Table(run, **trouble))
     run = TrackedRun(name="a", project=None, settings={"seed": 1}, folder=folder, id="b")
-    state = replace(read_state(folder / tracking.STATE, "table"), id="b")
+    state = replace(read_tracking_state(folder / tracking.STATE, "table"), id="b")
     told = []
     with Tracking(tracker, run, state, folder / "logs", told.append) as listener:
         for event in events:
@@ -200,7 +200,7 @@ def test_a_run_whose_tracker_is_gone_goes_on(tmp_path):
     with TRACKERS.temporarily("table", tracker):
         record = gmc.Experiment(untrained, track="table:walks", out="run").run()
     assert [row[0] for row in rows("run/tracking")] == ["connect", "finish", "close"]
-    assert read_state(Path("run/tracking/state.json"), "table:walks").env_steps == 0
+    assert read_tracking_state(Path("run/tracking/state.json"), "table:walks").env_steps == 0
     Path("run/record.json").unlink()
     told = []
     again = gmc.Experiment.open("run", on_event=told.append).resume()
@@ -213,12 +213,12 @@ def test_a_run_whose_tracker_is_gone_goes_on(tmp_path):
 def test_what_is_no_state_of_this_tracker_is_a_new_one(tmp_path, content):
     path = tmp_path / "state.json"
     path.write_bytes(content)
-    found = read_state(path, "a")
+    found = read_tracking_state(path, "a")
     assert (found.track, found.env_steps) == ("a", 0)
     found = replace(found, env_steps=7)
     found.write(path)
-    assert read_state(path, "a") == found == TrackingState("a", found.id, 7)
-    elsewhere = read_state(path, "c")
+    assert read_tracking_state(path, "a") == found == TrackingState("a", found.id, 7)
+    elsewhere = read_tracking_state(path, "c")
     assert (elsewhere.track, elsewhere.env_steps) == ("c", 0)
     assert elsewhere.id != found.id
 

@@ -11,11 +11,11 @@ import pytest
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import RecordError
 from gmc_bench.experiments.experiment import Experiment
-from gmc_bench.experiments.session import load_policy, open_session, untrained_policy
+from gmc_bench.experiments.session import open_session, policy_of_bytes, untrained_policy
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rerun import acting_weights, find_weights, verify
 from gmc_bench.leaderboard.rules import installed_rules
-from gmc_bench.leaderboard.submission import POLICY, Submission, add, open_run
+from gmc_bench.leaderboard.submission import POLICY, Submission, add, read_finished_run
 from gmc_bench.methods import METHODS
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors
 from gmc_bench.records.store import write_record
@@ -38,9 +38,9 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
     policy = untrained_policy(session)
     assert record.weights_digest == hashlib.sha256(policy.to_bytes()).hexdigest()
     bodies = session.bodies.split("train") if method == "mlp" else ()
-    loaded = load_policy(session, policy.to_bytes(), experiment.path)
+    loaded = policy_of_bytes(session, policy.to_bytes(), experiment.path)
     assert loaded.digests == policy.digests == tuple(body.digest for body in bodies)
-    stored = open_run(experiment.path)
+    stored = read_finished_run(experiment.path)
     weights = find_weights(stored, None, [], experiment.path)
     assert verify(stored, weights).passed
     # Never in one row with a trained run, and not refused for weights that seeds may share.
@@ -69,7 +69,7 @@ def test_a_run_without_training_is_an_official_record_that_can_be_verified(metho
         shutil.copytree(experiment.path, folder)
         changes = {**asked, "seed": seed, "git_commit": "0" * 40, "git_dirty": False}
         write_record(folder / "record.json", record.model_copy(update=changes))
-        item = open_run(folder)
+        item = read_finished_run(folder)
         runs.append(Submission(folder, item, rules, partial(acting_weights, folder, item)))
     board = tmp_path / "board"
     assert len(add(runs, board)) == len(runs)
@@ -114,7 +114,7 @@ def test_trained_weights_are_no_first_weights(tmp_path, versions):
     """Neither when a run is added nor when it is verified, here nor elsewhere."""
     experiment = Experiment(method="recmorph", untrained=True, **RUN)
     experiment.run()
-    honest = open_run(experiment.path)
+    honest = read_finished_run(experiment.path)
     first = decode_tensors((experiment.path / POLICY).read_bytes(), "it")
     name = next(name for name in first if name.startswith("model.actor"))
 

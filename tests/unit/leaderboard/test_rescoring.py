@@ -56,7 +56,7 @@ def judge(tmp_path: Path, tiny_set: MorphologySet, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rescoring, "collect_versions", lambda: record.versions)
     fields = ("method", "suite", "task", "protocol", "seed", "weights_digest")
 
-    def verify(score: float, **changes: object) -> rescoring.Outcome:
+    def verify(score: float, **changes: object) -> rescoring.VerificationOutcome:
         usual = {
             **{name: getattr(record, name) for name in fields},
             "trained_on": bodies, "morphologies": bodies, "split": "test",

@@ -19,7 +19,7 @@ from gmc_bench.leaderboard.submission import (
     Submission,
     SubmissionError,
     add,
-    open_run,
+    read_finished_run,
 )
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.schema import TunedSettings
@@ -72,7 +72,9 @@ def _run(folder: Path, seed: int, rules: Rules | None = INSTALLED, **changes: An
     }
     write_record(folder / RECORD_NAME, make_record(**{**fields, **changes}))
     (folder / POLICY).write_text(weights)
-    return Submission(folder, open_run(folder), rules, lambda: b"acting " + weights.encode())
+    return Submission(
+        folder, read_finished_run(folder), rules, lambda: b"acting " + weights.encode()
+    )
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -534,14 +536,14 @@ def test_a_damaged_leaderboard_takes_nothing(board: Path, runs: list[Submission]
 
 def test_a_folder_without_a_record(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"is not the folder of a finished run .*--resume"):
-        open_run(tmp_path)
+        read_finished_run(tmp_path)
     with pytest.raises(RecordError, match=r"is not the folder of a finished run .* printed$"):
-        open_run(tmp_path / "absent")
+        read_finished_run(tmp_path / "absent")
 
 
 def test_an_edited_record(tmp_path: Path, runs: list[Submission]) -> None:
     path = runs[0].folder / RECORD_NAME
     path.write_bytes(path.read_bytes().replace(b'"episode_return":40', b'"episode_return":90'))
     with pytest.raises(RecordError, match="was changed after it was written"):
-        open_run(runs[0].folder)
+        read_finished_run(runs[0].folder)
     assert read_record(runs[1].folder / RECORD_NAME).seed == 2

@@ -14,7 +14,6 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.chance import _halves, chance_of_outcomes, chance_of_shift
 from gmc_bench.leaderboard.verification import (
-    Comparison,
     compare,
     compare_friction,
     comparison_for,
@@ -22,7 +21,7 @@ from gmc_bench.leaderboard.verification import (
 )
 from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.schema import BodyReturns, Episode
-from gmc_bench.records.verification import CONFIDENCE
+from gmc_bench.records.verification import CONFIDENCE, Exactness
 from tests.support.records import make_friction, make_record, make_returns
 
 NUM_BODIES, NUM_EPISODES = 20, 4
@@ -532,7 +531,7 @@ def test_closed_loops_came_open_as_the_record_says() -> None:
         (trees, found, ("exact", "interval")),
         (found, trees, ("exact", "interval")),
     ):
-        for comparison in get_args(Comparison):
+        for comparison in get_args(Exactness):
             if comparison in refused_by:
                 with pytest.raises(RecordError, match=said):
                     compare(recorded, again, comparison)

@@ -23,7 +23,7 @@ from gmc_bench.profiling import (
     usual_methods,
 )
 from gmc_bench.profiling.timing import Timing
-from gmc_bench.profiling.workload import make_policy
+from gmc_bench.profiling.workload import make_networks
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK
@@ -137,7 +137,7 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_w
         assert math.isfinite(found["scaling"]["slope"])
     own, separate = METHODS.get("mlp"), figures["methods"]["mlp"]  # with weights for each body
     with drawing_apart():
-        alone = make_policy(own, setting.preset(own), 5, bodies=1).actor
+        alone = make_networks(own, setting.preset(own), 5, bodies=1).actor
     assert separate["parameters"] == sum(part.numel() for part in alone.parameters())
     assert report.claim == "Random trees of 3, 4 and 5 limbs, all token slots filled, 1 thread(s)."
     assert figures["setting"].keys() == {"threads", "hardware", "versions"}
@@ -157,7 +157,7 @@ def test_networks_are_not_measured_on_limbs_for_bodies_with_drives(setting, name
 def test_the_ratio_to_the_plain_network_is_that_of_speeds(monkeypatch):
     turns = {"ours": Timing([0.004] * 3, [7.0] * 3), "mlp": Timing([0.001] * 3, [1.0] * 3)}
     monkeypatch.setattr(policy, "take_turns", lambda sides, seconds: turns)
-    model = make_policy(METHODS.get("recmorph"), "lite", 4, bodies=7)
+    model = make_networks(METHODS.get("recmorph"), "lite", 4, bodies=7)
     plain = policy.per_token_mlp(model.spec.num_features, model.spec.actions_per_token, 5_000)
     cell = policy.measure_cell(model, plain, 7, seconds=1.0)
     figures = (cell["latency_ms"], cell["samples_per_s"], cell["ratio_to_mlp"])

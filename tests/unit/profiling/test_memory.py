@@ -5,7 +5,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gmc_bench.methods import METHODS
 from gmc_bench.profiling.memory import PeakMemory
-from gmc_bench.profiling.workload import acting, full_bodies, gradient_step, make_policy
+from gmc_bench.profiling.workload import acting, full_bodies, gradient_step, make_networks
 
 
 def test_results_that_live_at_the_same_time_add_up():
@@ -67,7 +67,7 @@ class PlainPeakMemory(TorchDispatchMode):
 
 @pytest.mark.parametrize("method", ["recmorph", "bot", "smr"])
 def test_networks_take_what_the_plain_count_says(method):
-    model = make_policy(METHODS.get(method), "lite", 5, 8)
+    model = make_networks(METHODS.get(method), "lite", 5, 8)
     tokens = full_bodies(model.spec, 8, 16 * model.sequence_length)
     act, step = acting(model, tokens), gradient_step(model, tokens)
     for run in (act, step):

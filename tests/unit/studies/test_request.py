@@ -91,6 +91,6 @@ def test_a_launcher_needs_no_memory_for_training_here(
         assert trains_here == here
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gmc_bench.experiments.session.check_method", check)
+    monkeypatch.setattr("gmc_bench.experiments.session.check_networks", check)
     with pytest.raises(KeyboardInterrupt):
         studies.run("siblings", protocol="smoke", bodies="tiny", launch=launch, tasks="ft", out="s")
