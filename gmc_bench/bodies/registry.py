@@ -16,7 +16,11 @@ BodyOrigin = Literal["generated", "built in", "installed"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BodySet:
-    """A set of bodies as a package offers it; it is built when it is first used."""
+    """A set of bodies as a package offers it; it is built when it is first used.
+
+    Raises:
+        ConfigError: the origin is not known.
+    """
 
     build: Callable[[], MorphologySet]
     """Returns the set, the same bodies each time; its id is the name of the entry point."""
@@ -33,7 +37,11 @@ class BodySet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RobotFile:
-    """A robot as a MJCF or URDF file of a package; a set of this one body."""
+    """A robot as a MJCF or URDF file of a package; a set of this one body.
+
+    Raises:
+        ConfigError: the file or the folder is named by neither text nor a path.
+    """
 
     path: Path
     """The file, e.g. `Path(__file__).with_name("robot.xml")`; what it refers to is beside it."""

@@ -43,7 +43,11 @@ Videos = Literal["first", "failed", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class DeployOptions:
-    """Which trials are run, and how."""
+    """Which trials are run, and how.
+
+    Raises:
+        ConfigError: there is no trial, `video` is not known, or a trial is too short.
+    """
 
     trial: str = ALL
     """Kind, or all of the paper's."""

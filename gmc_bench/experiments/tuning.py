@@ -94,7 +94,11 @@ _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
 
 @dataclass(frozen=True, kw_only=True)
 class TuningSpec:
-    """What a method is tuned for, and how thoroughly."""
+    """What a method is tuned for, and how thoroughly.
+
+    Raises:
+        ConfigError: a value does not fit its field, there is no trial or no seed, or seeds repeat.
+    """
 
     method: str
     """Registered id, `FILE.py:SPEC` or `MODULE:SPEC`."""

@@ -370,6 +370,9 @@ class RunRecord(RecordPart):
             The score in units of the task's return; `None`, never a mean of what happens to be
             there, when the run is incomplete, when a body of the split has no episodes in this
             mode, or when no body is left to count.
+
+        Raises:
+            ConfigError: there is no such split or mode.
         """
         if split not in get_args(Split) or mode not in get_args(Mode):
             raise ConfigError(

@@ -32,7 +32,11 @@ _ENDINGS = {"time_limit": "time limit", "diverged": "simulation diverged"}
 
 @dataclass(frozen=True, kw_only=True)
 class VideoSettings:
-    """How an episode is shown."""
+    """How an episode is shown.
+
+    Raises:
+        ConfigError: the width or the height is odd.
+    """
 
     width: int = 320
     """Pixels, even."""

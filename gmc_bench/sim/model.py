@@ -26,7 +26,11 @@ from gmc_bench.sim.terrain import Terrain
 
 @dataclass(frozen=True, kw_only=True)
 class RoughGround:
-    """Micro-rough ground, one for each body, on which a share of episodes takes place."""
+    """Micro-rough ground, one for each body, on which a share of episodes takes place.
+
+    Raises:
+        ConfigError: the share is not in [0, 1], or the height is not positive.
+    """
 
     share: float = 0.25
     """Of episodes; the others are on the scene's floor."""
@@ -46,7 +50,12 @@ class RoughGround:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """The world a body is put into."""
+    """The world a body is put into.
+
+    Raises:
+        ConfigError: a value does not fit its field, or floor and assets do not begin with those of
+            the terrain.
+    """
 
     floor: str
     """MJCF elements of the ground, placed in `worldbody`."""

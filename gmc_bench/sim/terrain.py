@@ -67,7 +67,12 @@ def walls(low: float, high: float, half_width: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A rectangle of ground around the x axis, in cells."""
+    """A rectangle of ground around the x axis, in cells.
+
+    Raises:
+        ConfigError: a number is no whole number of cells, a length is not positive, or `walled` is
+            no truth value.
+    """
 
     start: float
     """x of its low end, m."""
@@ -124,6 +129,9 @@ class ObstacleField(Field):
     Each box draws its half length and its half width, then up to `num_tries` places until it does
     not overlap an earlier box; without such a place it is left out. Boxes float 0.1 m above the
     ground and are 4 m high.
+
+    Raises:
+        ConfigError: see `Field`; or another number is out of range, or a box has no room.
     """
 
     num_boxes: int
@@ -214,6 +222,10 @@ class Corridor(Field):
     - steps: equal parts along x with the heights of `step_profile`;
     - rugged: strips across y of a random number of cells; in each strip a triangle wave along x
       from 0 to 2 m with f / 2 periods, clipped at a height.
+
+    Raises:
+        ConfigError: see `Field`; or a list holds a number that is out of range, steps are no equal
+            parts, or no patch has room.
     """
 
     first_flat: float

@@ -34,6 +34,9 @@ class FrictionMeasurement:
     """Walks straight ahead on several frictions, and in every direction on one of them.
 
     Unlike measurements are never put together.
+
+    Raises:
+        ConfigError: there is no time, no environment or no friction.
     """
 
     num_envs: int

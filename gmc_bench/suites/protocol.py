@@ -26,6 +26,9 @@ def _require_finite(config: Any, prefix: str = "") -> None:
 class PPOConfig:
     """Settings of proximal policy optimisation, named as tianshou names them.
 
+    Raises:
+        ConfigError: a number is out of range.
+
     Source:
         Schulman et al. 2017, arXiv:1707.06347. Defaults: the RecMorph paper's UNIMAL table;
         what it leaves open is taken from the public MetaMorph code.
@@ -83,7 +86,11 @@ class PPOConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How a trained policy is scored, with frozen normalisation."""
+    """How a trained policy is scored, with frozen normalisation.
+
+    Raises:
+        ConfigError: there is no episode or no split, or modes or splits repeat.
+    """
 
     episodes: int = 16
     """Episodes per body and mode."""
@@ -106,7 +113,12 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """The rules of a run. Changing any of them makes a run unofficial."""
+    """The rules of a run. Changing any of them makes a run unofficial.
+
+    Raises:
+        ConfigError: a number is out of range, seeds are missing or repeat, or an iteration is
+            longer than the training or shorter than two transitions.
+    """
 
     name: str
     preset: str

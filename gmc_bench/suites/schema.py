@@ -27,7 +27,12 @@ class TaskRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """One suite. A released suite never changes its numbers: a change is a new version."""
+    """One suite. A released suite never changes its numbers: a change is a new version.
+
+    Raises:
+        ConfigError: no task or body set is listed, the number of slots is out of range, a
+            protocol has another name, or a task or protocol is named that the suite does not have.
+    """
 
     id: str
     """Lower-case id with a version, e.g. `unimal-v1`."""

@@ -16,7 +16,11 @@ _SIDEWAYS, _TURNING = 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityCommand:
-    """Wanted velocities in the base's yaw frame, drawn uniformly and anew from time to time."""
+    """Wanted velocities in the base's yaw frame, drawn uniformly and anew from time to time.
+
+    Raises:
+        ConfigError: a range is not two numbers, or a number is not finite or out of range.
+    """
 
     forward: Range = (-0.8, 1.0)
     """m/s."""

@@ -35,7 +35,11 @@ class Joints:
 
 @dataclass(frozen=True, kw_only=True)
 class SensorNoise:
-    """Half widths of the uniform noise on what observations are made of."""
+    """Half widths of the uniform noise on what observations are made of.
+
+    Raises:
+        ConfigError: a half width is negative or not finite.
+    """
 
     base_linear_velocity: float = 0.0
     """m/s."""

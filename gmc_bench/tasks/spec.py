@@ -204,7 +204,11 @@ those of the start, only at resets; `base_velocity` (K, up to 6), m/s in the wor
 
 @dataclass(frozen=True, slots=True)
 class EventTerm:
-    """Something random that changes a body or its world, at resets or from time to time."""
+    """Something random that changes a body or its world, at resets or from time to time.
+
+    Raises:
+        ConfigError: the target is not known, or `every` is not two times in order, from 0.
+    """
 
     name: str
     target: Target
@@ -269,7 +273,11 @@ class MetricTerm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisitGrid:
-    """Cells that count when a torso stands on them for the first time."""
+    """Cells that count when a torso stands on them for the first time.
+
+    Raises:
+        ConfigError: a number is not finite, or the shape or the cell size is not positive.
+    """
 
     low: tuple[float, float]
     """x and y where the grid begins, m, world."""
@@ -288,7 +296,11 @@ class VisitGrid:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slope:
-    """Ground that rises along x, as the cells of 0.1 m that its height is looked up in."""
+    """Ground that rises along x, as the cells of 0.1 m that its height is looked up in.
+
+    Raises:
+        ConfigError: a number is not finite, or a length is not positive.
+    """
 
     rise: float
     """Height gained per metre of x."""
@@ -321,7 +333,12 @@ class Slope:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What bodies have to do, as a scene and named terms. A released task never changes."""
+    """What bodies have to do, as a scene and named terms. A released task never changes.
+
+    Raises:
+        ConfigError: a number is out of range, `parts` is not known, or the names of terms repeat or
+            are those that the environment reports itself.
+    """
 
     id: str
     """Lower-case id with a version, e.g. `unimal-ft-v1`."""

@@ -103,6 +103,10 @@ class TokenSpec:
         loops: the last feature says whether a limb is part of a closed loop.
         tree: which spanning tree the limbs of a body with closed loops are read along.
         observed: time-varying groups that a task adds to those of `parts`; they come last.
+
+    Raises:
+        ConfigError: a size is out of range, `parts`, `tree` or a group that is left out is not
+            known, or closed loops are marked on actuators.
     """
 
     max_limbs: int

@@ -16,7 +16,11 @@ from gmc_bench.tokens.config import TokenConfig
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that decides the numbers of a run, and the machine settings it was given."""
+    """Everything that decides the numbers of a run, and the machine settings it was given.
+
+    Raises:
+        ConfigError: the seed or a machine setting is out of range.
+    """
 
     method: str
     """Registered id, or `FILE.py:SPEC`, or `MODULE:SPEC`."""

@@ -16,7 +16,11 @@ GUESSED_MEMORY = 1536 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """Options of the launcher `local`."""
+    """Options of the launcher `local`.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
 
     jobs: int | None = None
     """Runs at a time; by default as many as the cores can give their threads to."""

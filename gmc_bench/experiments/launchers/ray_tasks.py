@@ -32,7 +32,11 @@ _AS_OPTION = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 @dataclass(frozen=True, kw_only=True)
 class RayOptions:
-    """Options of the launcher `ray`."""
+    """Options of the launcher `ray`.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
 
     address: str | None = None
     """Of an existing cluster, `HOST:PORT` or `auto`; by default a new one on this machine, which

@@ -37,7 +37,11 @@ says."""
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmOptions:
-    """Options of the launcher `slurm`."""
+    """Options of the launcher `slurm`.
+
+    Raises:
+        ConfigError: a number is out of range, or a further option is not `NAME=VALUE`.
+    """
 
     partition: str | None = None
     """Where jobs go; by default where Slurm puts them."""

@@ -35,7 +35,11 @@ _RANKS = ("best", "median", "worst")
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayChoice:
-    """Which episodes of a run's evaluation are shown: the first one of each of these bodies."""
+    """Which episodes of a run's evaluation are shown: the first one of each of these bodies.
+
+    Raises:
+        ConfigError: bodies are named and all are asked for.
+    """
 
     bodies: tuple[str, ...] = ()
     """Names; none for the best, the median and the worst one by mean return."""
