@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -14,6 +13,7 @@ from gmc_bench.cli.parser import Parser, add_settings, add_verb, amount, integer
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.evolution import Evolution
+from gmc_bench.records.environment import usable_cores
 
 _IMPORT = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
@@ -131,7 +131,7 @@ def _add_generate(actions: Any) -> None:
     text = "mutated train bodies of this released, evolved set instead of random bodies"
     parser.add_argument("--descend-from", metavar="SET", help=text)
     text = "processes of a search; they do not change the outcome (default: all cores)"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    cores = min(usable_cores(), 256)
     parser.add_argument("--workers", type=integer(1, 256), default=cores, metavar="N", help=text)
     parser.set_defaults(execute=_generate, parser=parser)
 

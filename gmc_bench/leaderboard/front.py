@@ -131,7 +131,8 @@ def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
         *(f"| {' | '.join(row)} |" for row in rows),
     ]
     told = [
-        "Mean return with mean actions on unseen bodies (for quadrupeds, on the train bodies). "
+        "Mean return of the deterministic policy (the mean of its action distribution) on unseen "
+        "bodies (for quadrupeds, on the train bodies). "
         "Methods in a column that share a letter cannot be told apart: they do not differ "
         "significantly. *3/5*: three of five seeds are there; a score needs all of them."
     ]

@@ -79,7 +79,7 @@ def collect_hardware(threads: int, gpu: str | None = None, processes: int = 1) -
     """
     return Hardware(
         cpu=_cpu_model(Path("/proc/cpuinfo")),
-        cores=_usable_cores(),
+        cores=usable_cores(),
         threads=threads,
         processes=processes if processes > 1 else None,
         memory_gib=_memory_gib(),
@@ -148,7 +148,8 @@ def _first_value(cpuinfo: Path, key: str) -> str:
     return next(filter(None, values), "")
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Return how many cores this process may use; where the system does not say, all of them."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

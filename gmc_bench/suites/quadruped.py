@@ -71,7 +71,7 @@ SUITE = Suite(
     protocols={protocol.name: protocol for protocol in (_SMOKE, _LITE, _STANDARD, _PAPER)},
     default_protocol="lite",
     measurements={
-        "smoke": FrictionMeasurement(num_envs=2, seconds=2.0, forward=0.5),
+        "smoke": FrictionMeasurement(num_envs=2, seconds=4.0, forward=0.5),
         "lite": FrictionMeasurement(num_envs=16, seconds=20.0, forward=0.5),
         "standard": FrictionMeasurement(num_envs=32, seconds=20.0, forward=0.5),
         "paper": FrictionMeasurement(num_envs=256, seconds=100.0, forward=1.0),

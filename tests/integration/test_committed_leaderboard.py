@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import combinations
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_ind
 
+from gmc_bench.core.config import definition_digest
 from gmc_bench.leaderboard import build
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
@@ -26,6 +28,8 @@ from gmc_bench.leaderboard.findings.speed_claims import Fastest, LinearCost
 from gmc_bench.leaderboard.today import is_replaced
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.store import LEDGER_NAME
+from gmc_bench.suites import SUITES
+from gmc_bench.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
 BOARD = ROOT / "leaderboards"
@@ -50,6 +54,23 @@ def test_every_record_is_the_one_that_was_added_and_was_verified(opened: Leaderb
     assert {item.digest for item in board.records} == board.verified
     assert all(item.record.official for item in board.records)
     assert all(item.record.git_dirty is False for item in board.records)
+
+
+def test_runs_of_todays_suites_and_tasks_are_found_again(opened: Leaderboard) -> None:
+    """Else a sweep with `--reuse` trains them anew: rules of a released id never change."""
+    made: dict[tuple[str, str], Counter[tuple[str | None, str | None]]] = {}
+    for item in opened.board.records:
+        record = item.record
+        if record.suite in SUITES.names() and record.protocol == "lite" and record.env_steps:
+            rules = record.suite_digest, record.task_digest
+            made.setdefault((record.suite, record.task), Counter())[rules] += 1
+    assert len(made) >= 8
+    for (suite, task), rules in made.items():
+        installed = (
+            definition_digest(SUITES.get(suite).only(task)),
+            definition_digest(TASKS.get(task)),
+        )
+        assert rules.most_common(1)[0][0] == installed, (suite, task)
 
 
 def test_frictions_of_todays_tables_were_measured_again(opened: Leaderboard) -> None:

@@ -61,7 +61,7 @@ def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     rows = rows_of(folder / "table.csv")
     assert [(row["Method"], row["Controller"]) for row in rows] == [
         ("recmorph", "shared")] * 3 + [("mlp", "one per robot")] * 3  # fmt: skip
-    assert "2 environments per robot and friction, 2 s each, commanded 0.5 m/s" in out
+    assert "2 environments per robot and friction, 4 s each, commanded 0.5 m/s" in out
     record = read_record(folder / "recmorph_velocity_seed1" / "record.json")
     assert (record.suite, record.task) == ("quadruped-friction-v3", "quadruped-velocity-v3")
     content, _ = read_sealed(folder / "measured" / "recmorph_velocity_seed1.json")
