@@ -43,6 +43,7 @@ def test_what_is_missing_is_said_in_one_sentence(monkeypatch, error):
 
 def test_an_engine_that_cannot_be_loaded_is_refused_by_commands_that_draw_nothing(tmp_path):
     command = [sys.executable, "-m", "gmc_bench.cli.main", "run", "--out", str(tmp_path / "run")]
+    command += ["--method", "recmorph", "--suite", "unimal", "--task", "ft", "--protocol", "smoke"]
     environment = {**os.environ, "MUJOCO_GL": "vulkan"}
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 2

@@ -20,7 +20,7 @@ DIRECTIONS = {
 @pytest.mark.parametrize(
     ("protocol", "sizes"),
     [
-        ("smoke", (2, 2.0, 0.5)),
+        ("smoke", (2, 4.0, 0.5)),
         ("lite", (16, 20.0, 0.5)),
         ("standard", (32, 20.0, 0.5)),
         ("paper", (256, 100.0, 1.0)),
@@ -45,8 +45,8 @@ def test_training_is_as_long_as_in_the_paper():
 
 
 def test_every_robot_runs_in_every_condition():
-    """For 2 s at 50 Hz in 2 environments: 3 frictions straight ahead, 5 directions on one."""
+    """For 4 s at 50 Hz in 2 environments: 3 frictions straight ahead, 5 directions on one."""
     found = SUITES.get("quadruped-friction").measurements["smoke"]
-    assert found.control_steps(TASK, 4) == 100 * 2 * 4 * (3 + 5)
+    assert found.control_steps(TASK, 4) == 200 * 2 * 4 * (3 + 5)
     elsewhere = replace(found, pairs={"low": found.pairs["low"]})
-    assert elsewhere.control_steps(TASK, 4) == 100 * 2 * 4
+    assert elsewhere.control_steps(TASK, 4) == 200 * 2 * 4
