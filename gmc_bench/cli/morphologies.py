@@ -13,8 +13,8 @@ from gmc_bench.cli.parser import Parser, add_settings, add_verb, amount, integer
 from gmc_bench.core.config import with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.evolution import Evolution
-from gmc_bench.records.environment import usable_cores
 
+_MOST_WORKERS = 256
 _IMPORT = (
     "gmc-bench morphologies import unimals_100 ~/data/unimals_100",
     "gmc-bench morphologies import my-robots ./my_robots",
@@ -131,8 +131,7 @@ def _add_generate(actions: Any) -> None:
     text = "mutated train bodies of this released, evolved set instead of random bodies"
     parser.add_argument("--descend-from", metavar="SET", help=text)
     text = "processes of a search; they do not change the outcome (default: all cores)"
-    cores = min(usable_cores(), 256)
-    parser.add_argument("--workers", type=integer(1, 256), default=cores, metavar="N", help=text)
+    parser.add_argument("--workers", type=integer(1, _MOST_WORKERS), metavar="N", help=text)
     parser.set_defaults(execute=_generate, parser=parser)
 
 
@@ -177,6 +176,7 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
 
     from gmc_bench.generation.descendants import make_descendants, plain_descent
     from gmc_bench.generation.produce import make_set, prospects
+    from gmc_bench.records.environment import usable_cores
 
     recipe, base = _recipe(parsed), parsed.descend_from
     descent = plain_descent(base, recipe) if base else None
@@ -192,9 +192,10 @@ def _generate(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -
             bar.set_postfix(judged=next(numbers), refresh=False)
             bar.update(found - bar.n)
 
+        workers = parsed.workers or min(usable_cores(), _MOST_WORKERS)
         try:
             if descent is None:
-                text = make_set(parsed.set, recipe, parsed.workers, show).text
+                text = make_set(parsed.set, recipe, workers, show).text
             else:
                 text = make_descendants(parsed.set, descent, recipe.train, recipe.test, show).text
         except KeyboardInterrupt:

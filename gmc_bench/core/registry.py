@@ -219,17 +219,17 @@ def _root(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _set_aside(finders: Sequence[_Beside]) -> list[tuple[_Beside, str]]:
-    """Take what they found out of `sys.modules`; return whose it is, and its top-level names."""
+def _set_aside(finders: Sequence[_Beside]) -> dict[str, _Beside]:
+    """Take what they found out of `sys.modules`; return whose it is by top-level name."""
     owners = {root: owner for root, owner in _OWNERS.items() if owner in finders}
     if not owners:
-        return []
+        return {}
     taken = {}
     for name in list(sys.modules):  # another thread may import
         if (owner := owners.get(_root(name))) is not None:
             owner.aside[name] = sys.modules.pop(name)
             taken[_root(name)] = owner
-    return [(owner, root) for root, owner in taken.items()]
+    return taken
 
 
 _BESIDE: dict[Path, _Beside] = {}
@@ -270,7 +270,7 @@ def importable(folder: Path) -> Iterator[None]:
                 for item in outer:
                     item.put_back()
             present = {_root(name) for name in list(sys.modules)}
-            for item, root in taken:
+            for root, item in taken.items():
                 if root not in present:  # else another one stands there, with parts of its own
                     item.put_back(root)
 

@@ -9,7 +9,7 @@ a height map. Others are named where they occur, and so is every frame.
 Masks are boolean with `True` = padding (as torch's `key_padding_mask`).
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,3 +25,8 @@ Quat = tuple[float, float, float, float]
 """Unit quaternion, order w x y z."""
 UNIT_TOLERANCE = 1e-6
 """How far the length of what must be of unit length may be from 1."""
+
+Split = Literal["train", "test"]
+"""Bodies that a policy is trained on, or others."""
+Mode = Literal["deterministic", "stochastic"]
+"""How actions are chosen: the mean of their distribution, or a sample of it."""

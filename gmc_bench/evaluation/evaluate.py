@@ -9,12 +9,11 @@ import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_count
-from gmc_bench.core.types import Array, FloatArray, IntArray
+from gmc_bench.core.types import Array, FloatArray, IntArray, Mode
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.nn.distribution import MaskedGaussian
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.parts import Mode
 from gmc_bench.sim.batch import spawn_streams
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import Serialization

@@ -8,6 +8,7 @@ from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.sets import check_bodies, load_morphologies
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.experiments.events import Event, Remark
 from gmc_bench.experiments.resolve import checkout, device_here, gpu_name, threads_here
@@ -16,7 +17,6 @@ from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy
 from gmc_bench.records.environment import collect_hardware, collect_versions
 from gmc_bench.records.frames import episodes_frame
-from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import BodyReturns
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from gmc_bench.training.run_config import RunConfig
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.schema import MorphologySet
+    from gmc_bench.core.types import Mode, Split
     from gmc_bench.experiments.evaluation import Evaluation
     from gmc_bench.experiments.scoring import EpisodeWatch
     from gmc_bench.experiments.session import Session
     from gmc_bench.policies.policy import Policy
-    from gmc_bench.records.parts import Mode, Split
     from gmc_bench.records.schema import RunRecord
 
 RUNS = Path("runs")

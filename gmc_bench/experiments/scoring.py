@@ -9,13 +9,13 @@ from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeCounter, EpisodeResult, Observer, Scoring
 from gmc_bench.evaluation.loops import LoopMonitor, make_loop_monitor
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import BodyReturns, Episode, LoopResiduals, RunRecord
 
 EpisodeWatch = Callable[[str, Scoring], Observer | None]

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from gmc_bench.core.types import Split
 from gmc_bench.leaderboard.aggregate import Row, Spread
 from gmc_bench.records.breakdown import direction_means, friction_means, groups
 from gmc_bench.records.kinship import contents, mean_return
-from gmc_bench.records.parts import Split
 
 
 def break_down(row: Row, split: Split) -> dict[str, Spread]:

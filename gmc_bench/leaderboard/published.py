@@ -12,13 +12,13 @@ from typing import Annotated
 from pydantic import Field, ValidationError, model_validator
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.core.types import Split
 from gmc_bench.records.parts import (
     Controller,
     Flag,
     Name,
     Positive,
     RecordPart,
-    Split,
     Text,
     VersionedName,
 )

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.friction_metrics import READINGS
 from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
 from gmc_bench.records.kept import KeptEvaluation
 from gmc_bench.records.kinship import contents
-from gmc_bench.records.parts import BodyReturns, FrictionResult, Hardware, Mode, Split
+from gmc_bench.records.parts import BodyReturns, FrictionResult, Hardware
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.verification import (
     CONFIDENCE,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.records.kinship import by_novelty, by_run
-from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult, Mode, Split
+from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.core.types import Split
 from gmc_bench.records.parts import (
     Count,
     Digest,
@@ -23,7 +24,6 @@ from gmc_bench.records.parts import (
     Number,
     Positive,
     RecordPart,
-    Split,
     Text,
     VersionedName,
 )

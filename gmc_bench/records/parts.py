@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
-Split = Literal["train", "test"]
-Mode = Literal["deterministic", "stochastic"]
+from gmc_bench.core.types import Mode, Split
+
 Controller = Literal["shared", "single_robot"]
 
 WIDEST_INTEGER = 2**53 - 1

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import (
     Amount,
@@ -27,13 +28,11 @@ from gmc_bench.records.parts import (
     FrictionResult,
     Hardware,
     LoopResiduals,
-    Mode,
     Morphologies,
     Name,
     Number,
     Positive,
     RecordPart,
-    Split,
     Text,
     TrialResult,
     TunedSettings,

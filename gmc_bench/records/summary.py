@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from gmc_bench.core.table import number
+from gmc_bench.core.types import Split
 from gmc_bench.records.breakdown import (
     DIRECTION_METRICS,
     FRICTION_METRICS,
@@ -13,7 +14,6 @@ from gmc_bench.records.breakdown import (
     scored,
 )
 from gmc_bench.records.kinship import contents, mean_return
-from gmc_bench.records.parts import Split
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.units import metres_per_return
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gmc_bench.core.table import number
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.records.parts import (
     Amount,
     Count,
@@ -13,11 +14,9 @@ from gmc_bench.records.parts import (
     Episode,
     Flag,
     Hardware,
-    Mode,
     Number,
     Positive,
     RecordPart,
-    Split,
     Text,
 )
 from gmc_bench.records.schema import Commit, utc_time

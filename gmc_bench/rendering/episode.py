@@ -6,12 +6,12 @@ from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, UnknownNameError, did_you_mean
 from gmc_bench.core.escape import file_name
+from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
 from gmc_bench.experiments.session import Session, limb_task
-from gmc_bench.records.parts import Mode, Split
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import make_folder
 from gmc_bench.rendering.canvas import Canvas

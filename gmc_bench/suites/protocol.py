@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from gmc_bench.core.arguments import require_number
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.records.parts import Mode, Split
+from gmc_bench.core.types import Mode, Split
 
 MAX_ENV_STEPS = 10**11
 """Of one training: years at the highest rates measured."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gmc_bench.core.types import Mode
 from gmc_bench.evaluation.evaluate import EpisodeResult, Scoring
 from gmc_bench.policies.policy import Policy
-from gmc_bench.records.parts import Mode
 from gmc_bench.tasks.spec import Task
 
 
