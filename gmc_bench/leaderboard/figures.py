@@ -46,7 +46,7 @@ _KNOWN = {
     "nervenet": ("sky", 0),
     "gcnt": ("orange", 0),
     "mi-hgnn": ("orange", 1),
-    "bot": ("wine", 0),
+    "bot": ("brown", 0),
     "mlp": ("grey", 0),
     "mlp-10m": ("grey", 1),
 }

@@ -17,9 +17,9 @@ COLOURS = {
     "sky": "#56B4E9",
     "orange": "#E69F00",
     "grey": "#4D4D4D",
-    "wine": "#882255",
+    "brown": "#661100",
 }
-"""Told apart with any common colour blindness: Okabe and Ito's, grey and Tol's wine for yellow."""
+"""Told apart with any colour blindness: Okabe and Ito's, grey and brown for black and yellow."""
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 1.6), (1.2, 1.2), (6.0, 1.5, 1.2, 1.5))
 """Lengths of ink and gaps in line widths; empty for a solid line."""
 _STYLE: Mapping[str, Any] = {

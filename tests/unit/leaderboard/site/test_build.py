@@ -1,5 +1,6 @@
 """The whole site: complete, escaped, the same bytes every time, and closed to the network."""
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,9 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import chain
+from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build, build_site
@@ -535,7 +538,11 @@ def test_lines_of_charts_look_as_in_the_figures(site: Path) -> None:
         for block in re.findall(r":root \{(.*?)\n\s*\}", css, re.DOTALL)[:2]
     )
     assert light == [colour.lower() for colour in COLOURS.values()]
-    assert len(set(dark)) == len(light)
+    for colours in (light, dark):
+        for vision in _VISIONS:
+            seen = [_perceived(colour, vision) for colour in colours]
+            for first, second in itertools.combinations(seen, 2):
+                assert np.linalg.norm(first - second) > 15.0
     panel = re.findall(r"--panel: (#[0-9a-f]{6});", css)[1]
     assert all(_contrast(colour, panel) >= 3.0 for colour in dark)
     width = float(re.findall(r"\.chart \.line \{[^}]*stroke-width: ([\d.]+)", css)[0])
@@ -550,6 +557,28 @@ def test_lines_of_charts_look_as_in_the_figures(site: Path) -> None:
         assert rules == [(str(number), str(number)) for number in range(first, count)]
 
 
+_VISIONS = (
+    np.eye(3),
+    np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+              [-0.003882, -0.048116, 1.051998]]),
+    np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+              [-0.011820, 0.042940, 0.968881]]),
+    np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+              [0.004733, 0.691367, 0.303900]]),
+)  # fmt: skip
+"""Full colour vision, protanopia, deuteranopia, tritanopia on linear sRGB (Machado et al. 2009)."""
+
+
+def _perceived(colour: str, vision: DoubleArray) -> DoubleArray:
+    """CIE L*a*b* coordinates (3,), in which distances are about those that people see."""
+    xyz_of_rgb = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750],
+                  [0.0193339, 0.1191920, 0.9503041]]  # fmt: skip
+    white = np.sum(xyz_of_rgb, axis=1)
+    share = xyz_of_rgb @ np.clip(vision @ _linear(colour), 0.0, 1.0) / white
+    x, y, z = np.where(share > 0.008856, np.cbrt(share), 7.787 * share + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
 def _contrast(first: str, second: str) -> float:
     """WCAG 2.2 contrast ratio of two colours."""
     dark, light = sorted((_luminance(first), _luminance(second)))
@@ -557,9 +586,10 @@ def _contrast(first: str, second: str) -> float:
 
 
 def _luminance(colour: str) -> float:
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (
-        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-        for value in channels
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return float(_linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def _linear(colour: str) -> DoubleArray:
+    """Shares (3,) of red, green and blue light, without the gamma of sRGB."""
+    channels = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
