@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from xml.sax.saxutils import quoteattr
 
 from gmc_bench.core.errors import MorphologyError
 
@@ -26,7 +27,12 @@ _OUTWARD = re.compile(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:")
 """How a path starts that is absolute or leads out of the folder it is relative to."""
 _VISUAL = re.compile(r"<visual(?=[\s/>])")
 _SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
-_UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
+ROBOT_FOLDERS = ("urdf", "mjcf", "xml", "robots")
+"""Where packages keep their robot files."""
+
+_PACKAGE = "package.xml"
+"""What marks the folder of a ROS package."""
+UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
 """Suffixes of what robot files refer to for other programs; the engine cannot use it."""
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 """How files of zip, gzip, bzip2 and xz begin."""
@@ -40,8 +46,11 @@ class ModelFiles:
     """The file's stem."""
     text: str
     urdf: bool
+    root: Path
+    """The folder outside of which nothing was read."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """What it refers to, by the last part of its path."""
+    """What it refers to, by the last part of its path; of several files of one name that a URDF
+    refers to, all but the first have got other names, also in `text`."""
     missing: tuple[str, ...] = ()
     """What it refers to that is not there, or that the engine cannot read."""
 
@@ -53,8 +62,8 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
 
     Args:
         path: a MJCF or URDF file.
-        root: the folder outside of which nothing is read; None takes the model's own, where a link
-            to the model counts as the model.
+        root: the folder outside of which nothing is read; None takes that of the package which the
+            model lies in, see `package_around`. A link to the model counts as the model.
 
     Returns:
         The model, named like the file or the link to it.
@@ -68,7 +77,7 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
         raise MorphologyError(f"{root} is no folder; expected the one that holds the robot's files")
     try:
         path = path.resolve(strict=True)
-        root = path.parent if root is None else root.resolve(strict=True)
+        root = package_around(path.parent) if root is None else root.resolve(strict=True)
         if not path.is_relative_to(root):
             raise MorphologyError(
                 f"{name!r} leads to {path}, which is outside of {root}; put the robot's own file "
@@ -88,13 +97,26 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
             f"{shown} is a xacro template; expand it with 'xacro {shown} > robot.urdf' and import "
             f"that"
         )
-    collector = _Collector(root, PurePosixPath(path.parent.relative_to(root)), shown)
+    collector = _Collector(root, PurePosixPath(path.parent.relative_to(root)), shown, urdf)
     # The engine leaves visual shapes of URDF out unless told otherwise, so their meshes, which are
     # often called like those for contacts, need not be read.
     keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare)
     collector.scan(_without_visual_shapes(bare) if urdf and not keeps else bare)
     # The root element decides; many models keep URDF in a file called `.xml`.
-    return ModelFiles(name, text, urdf, collector.files, tuple(collector.missing))
+    text = collector.rename_in(text)
+    return ModelFiles(name, text, urdf, root, collector.files, tuple(collector.missing))
+
+
+def package_around(folder: Path) -> Path:
+    """Return the folder of the package whose robot files a folder has, or the folder itself.
+
+    Their meshes lie elsewhere in the package. It is a ROS package, or what holds a folder `urdf`,
+    `mjcf`, `xml` or `robots`.
+    """
+    for place in (folder, *folder.parents):
+        if (place / _PACKAGE).is_file():
+            return place
+    return folder.parent if folder.name in ROBOT_FOLDERS else folder
 
 
 def robots_among(files: Sequence[Path]) -> list[Path]:
@@ -140,12 +162,14 @@ class _Model:
 class _Collector:
     """Follows references from one text to the next."""
 
-    def __init__(self, root: Path, home: PurePosixPath, model: str) -> None:
+    def __init__(self, root: Path, home: PurePosixPath, model: str, urdf: bool) -> None:
         self._root = root
         self._home = home
         self._model = model
+        self._urdf = urdf
         self._total = 0
-        self._seen: set[str] = set()
+        self._seen: dict[str, str] = {}
+        self._renamed: dict[str, str] = {}
         self._num_names = 0
         self._num_folders = 0
         self.files: dict[str, bytes] = {}
@@ -173,10 +197,20 @@ class _Collector:
                     waiting.append((inner, found.parent, of))
         # Any text of a model may name its folders, also the last.
         for name, place, model in others:
-            if name.lower().endswith(_UNREADABLE):
+            if name.lower().endswith(UNREADABLE):
                 self.missing.append(name)
             else:
                 list(self._find(name, place, model))
+
+    def rename_in(self, text: str) -> str:
+        """Return the model's text with the names that files have got."""
+
+        def renamed(match: re.Match[str]) -> str:
+            value = next(_values(_FILE, match[0]))
+            new = self._renamed.get(value)
+            return match[0] if new is None else f"{match[0].partition('=')[0]}={quoteattr(new)}"
+
+        return _FILE.sub(renamed, text) if self._renamed else text
 
     def _references(self, text: str, model: _Model) -> list[str]:
         """Return the files that a text of a model names, and note the folders."""
@@ -199,6 +233,8 @@ class _Collector:
         whole = name
         scheme = _SCHEME.match(name)
         name = name[scheme.end() :] if scheme else name
+        if scheme and scheme[1].lower() == "package":
+            name = name.lstrip("/")  # some write `package:///`
         if not name or "\0" in name:
             return
         if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
@@ -216,21 +252,33 @@ class _Collector:
             for folder in dict.fromkeys([*places, str(place), *homes]):
                 joined = os.path.normpath(os.path.join(folder, tail))  # noqa: PTH118
                 if joined in self._seen:
+                    self._note_name(whole, self._seen[joined], joined)
                     return
                 data = self._read_inside(joined, name)
                 if data is not None:
-                    self._seen.add(joined)
-                    self._keep(PurePosixPath(joined).name, data)
+                    self._seen[joined] = self._keep(PurePosixPath(joined).name, data)
+                    self._note_name(whole, self._seen[joined], joined)
                     yield PurePosixPath(joined), data
                     return
         self.missing.append(whole)
 
-    def _keep(self, name: str, data: bytes) -> None:
+    def _keep(self, name: str, data: bytes) -> str:
+        """Keep a file, and return under which name."""
         # The engine's file system in memory knows files by their last name alone.
-        if self.files.setdefault(name, data) != data:
+        if self.files.setdefault(name, data) == data:
+            return name
+        if not self._urdf:
             raise MorphologyError(
                 f"{self._model} refers to two different files called {name!r}; rename one of them"
             )
+        path, number = PurePosixPath(name), 2
+        while self.files.setdefault(f"{path.stem}~{number}{path.suffix}", data) != data:
+            number += 1
+        return f"{path.stem}~{number}{path.suffix}"
+
+    def _note_name(self, reference: str, kept: str, joined: str) -> None:
+        if kept != PurePosixPath(joined).name:
+            self._renamed[reference] = kept
 
     def _read_inside(self, joined: str, name: str) -> bytes | None:
         if _OUTWARD.match(joined):

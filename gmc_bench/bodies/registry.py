@@ -48,7 +48,10 @@ class RobotFile:
     keyframe: str | None = None
     """The start pose, see `Sandbox.read`."""
     root: Path | None = None
-    """The folder outside of which nothing is read; None takes that of the file."""
+    """The folder outside of which nothing is read; None takes that of the file's package, see
+    `package_around`."""
+    armature: float = 0.0
+    """Least armature of its joints, see `read_robot`."""
     source: str = ""
     """Where the robot comes from, one sentence."""
     licence: str = "unknown"

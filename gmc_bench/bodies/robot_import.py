@@ -19,15 +19,18 @@ from gmc_bench.bodies.importer import (
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.model_files import (
+    ROBOT_FOLDERS,
     SUFFIXES,
+    UNREADABLE,
     ModelFiles,
     clean_name,
     collect_files,
+    package_around,
     robots_among,
     root_tag,
 )
 from gmc_bench.bodies.robot_builder import build_robot
-from gmc_bench.bodies.robot_lint import find_doubts
+from gmc_bench.bodies.robot_lint import find_doubts, mass_doubts, speed_doubts, strength_doubts
 from gmc_bench.bodies.robot_report import ImportedRobot, render_robot
 from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
 from gmc_bench.bodies.robot_tree import shorten
@@ -41,7 +44,8 @@ from gmc_bench.core.types import DoubleArray
 _TRIAL = 5.0  # s
 _FULL = {"mjWARN_CONTACTFULL", "mjWARN_CNSTRFULL"}
 _SAME = 1e-6  # relative, and m
-_FOLDERS = ("urdf", "mjcf", "xml", "robots")  # where packages keep their robot files
+_SHOWN = 3  # last parts of the path of a missing file
+_ARMATURES = (0.001, 0.01, 0.1)  # kg m^2 or kg; of the rotors of small to large motors with gears
 
 
 def import_bodies(
@@ -51,6 +55,7 @@ def import_bodies(
     keyframe: str | None = None,
     seconds: float | None = None,
     root: Path | str | None = None,
+    armature: float | None = None,
 ) -> ImportReport:
     """Read whatever bodies there are and keep them as a set.
 
@@ -60,6 +65,7 @@ def import_bodies(
         keyframe: see `import_robots`, as the others; only for robots.
         seconds: of simulated time that each robot is tried for; None for the default.
         root: the folder outside of which nothing is read.
+        armature: least of every joint; None for none.
 
     Raises:
         ConfigError: there is nothing at `path`, or an option does not apply to what is there.
@@ -75,7 +81,9 @@ def import_bodies(
     set_id = set_id_of(path) if set_id is None else set_id
     root = None if root is None else as_path(root, "the folder of --root")
     if _has_public_layout(path, set_id):
-        given = {"--keyframe": keyframe, "--seconds": seconds, "--root": root}
+        given = {
+            "--keyframe": keyframe, "--seconds": seconds, "--root": root, "--armature": armature
+        }  # fmt: skip
         idle = [option for option, value in given.items() if value is not None]
         if idle:
             raise ConfigError(
@@ -84,7 +92,9 @@ def import_bodies(
             )
         return import_set(set_id, path)
     seconds = _TRIAL if seconds is None else seconds
-    return import_robots(set_id, path, keyframe=keyframe, seconds=seconds, root=root)
+    return import_robots(
+        set_id, path, keyframe=keyframe, seconds=seconds, root=root, armature=armature or 0.0
+    )
 
 
 def _has_public_layout(path: Path, set_id: str) -> bool:
@@ -106,6 +116,7 @@ def import_robots(
     keyframe: str | None = None,
     seconds: float = _TRIAL,
     root: Path | None = None,
+    armature: float = 0.0,
 ) -> ImportReport:
     """Read one robot, or all robots of a folder, and keep them as a set.
 
@@ -116,8 +127,9 @@ def import_robots(
         path: a MJCF or URDF file, or a folder with such files.
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that each robot is tried for.
-        root: the folder outside of which nothing is read; None takes `path` itself where it is a
-            folder, or else the folder of the file.
+        root: the folder outside of which nothing is read; None takes that of the package around the
+            file or folder, see `package_around`.
+        armature: see `read_robot`.
 
     Returns:
         The stored set.
@@ -133,7 +145,9 @@ def import_robots(
             f"it, which {path} is not; give that folder, or choose another id for your own robots"
         )
     check_free_id(set_id)
-    found, robots = read_robots(set_id, path, keyframe=keyframe, seconds=seconds, root=root)
+    found, robots = read_robots(
+        set_id, path, keyframe=keyframe, seconds=seconds, root=root, armature=armature
+    )
     folder = save_set(found)
     shown = [f"{render_robot(robot)}\n" for robot in robots]
     shown += [f"note: {note}\n" for note in _repeated(found)]
@@ -148,6 +162,7 @@ def read_robots(
     keyframe: str | None = None,
     seconds: float = _TRIAL,
     root: Path | None = None,
+    armature: float = 0.0,
 ) -> tuple[MorphologySet, tuple[ImportedRobot, ...]]:
     """Read robots as `import_robots` does, and store nothing.
 
@@ -159,14 +174,21 @@ def read_robots(
         MorphologySetError: the folder has no robots.
     """
     if root is None and path.is_dir():
-        root = path
+        root = package_around(path.resolve())
     problems: list[str] = []
     robots: list[ImportedRobot] = []
     with Sandbox() as sandbox:
         for file in robot_files(path):
             try:
                 robots.append(
-                    read_robot(file, sandbox, keyframe=keyframe, seconds=seconds, root=root)
+                    read_robot(
+                        file,
+                        sandbox,
+                        keyframe=keyframe,
+                        seconds=seconds,
+                        root=root,
+                        armature=armature,
+                    )
                 )
             except MorphologyError as error:
                 problems.append(str(error))
@@ -207,7 +229,7 @@ def robot_files(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    for place in (path, *(path / name for name in _FOLDERS)):
+    for place in (path, *(path / name for name in ROBOT_FOLDERS)):
         files = sorted(place.iterdir()) if place.is_dir() else []
         files = robots_among([file for file in files if file.suffix.lower() in SUFFIXES])
         if files:
@@ -215,7 +237,7 @@ def robot_files(path: Path) -> list[Path]:
     else:
         raise MorphologySetError(
             f"{path} holds no robot files; expected some ({', '.join(SUFFIXES)}) there or in "
-            f"{', '.join(_FOLDERS)}, or the folders train/ and test/"
+            f"{', '.join(ROBOT_FOLDERS)}, or the folders train/ and test/"
         )
     stems = [clean_name(file.stem) for file in files]  # what robots are called
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
@@ -249,6 +271,7 @@ def read_robot(
     keyframe: str | None = None,
     seconds: float = _TRIAL,
     root: Path | None = None,
+    armature: float = 0.0,
 ) -> ImportedRobot:
     """Read one robot and try it out; nothing is stored.
 
@@ -258,32 +281,37 @@ def read_robot(
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that it is tried for; 0 for no trial.
         root: see `collect_files`.
+        armature: inertia that rotors of motors add to every joint, where the file states less; kg
+            m^2, of slides kg.
 
     Returns:
         The robot, named like the file.
 
     Raises:
-        ConfigError: `seconds` is no finite number of at least 0.
+        ConfigError: `seconds` or `armature` is no finite number of at least 0.
         MorphologyError: it cannot be used; one sentence says why.
     """
     require_number(seconds, "the seconds of a robot's trial", low=0.0)
+    require_number(armature, "the armature of a robot's joints", low=0.0)
     source = collect_files(path, root)
     try:
         model = _compile(source, sandbox, keyframe)
         body, notes = build_robot(model, source.name, urdf=source.urdf)
         notes += _unused_keyframes(model["keyframes"], keyframe)
         body = _without_implied_inertia(body, sandbox)
-        text = emit_mjcf(body, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
-        trial = sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=0)
+        body, raised = _with_armature(body, armature)
+        notes += [f"joints got an armature of {armature:g}: {shorten(raised)}"] if raised else []
+        trial = _roll_out(body, sandbox, seconds)
         if trial["warnings"]:
+            advice = _advice(body, sandbox, seconds)
             finer = f", and its file steps by {1000 * model['timestep']:.3g} ms only"
+            known = not source.urdf and model["timestep"] < 0.99 * SIM_DT  # URDF states no step
             full = " (more contacts and joint limits at once than it has memory for)"
             raise FlawError(
                 f"does not simulate: after {trial['time']:.2f} s of random control in steps of "
                 f"{1000 * SIM_DT:.3g} ms the engine reports {', '.join(trial['warnings'])}"
-                f"{full if _FULL & set(trial['warnings']) else ''}; check masses, gears, gains and "
-                f"ranges, or add damping and armature"
-                f"{finer if model['timestep'] < 0.99 * SIM_DT else ''}"
+                f"{full if _FULL & set(trial['warnings']) else ''}; {advice}"
+                f"{finer if known else ''}"
             )
     except FlawError as error:
         raise MorphologyError(f"robot {source.name!r} {error}") from error
@@ -300,6 +328,52 @@ def read_robot(
     )
 
 
+def _roll_out(body: Morphology, sandbox: Sandbox, seconds: float) -> dict[str, Any]:
+    text = emit_mjcf(body, floor=FLAT_GROUND, spawn=(0.0, 0.0, FLAT_HEIGHT))
+    return sandbox.roll_out(text, steps=round(seconds / SIM_DT), seed=0)
+
+
+def _with_armature(body: Morphology, armature: float) -> tuple[Morphology, list[str]]:
+    """Return a body whose joints have at least this armature, and those that had less."""
+    raised = [
+        joint.name for limb in body.limbs for joint in limb.joints if joint.armature < armature
+    ]
+    limbs = tuple(
+        replace(
+            limb,
+            joints=tuple(
+                replace(joint, armature=max(joint.armature, armature)) for joint in limb.joints
+            ),
+        )
+        for limb in body.limbs
+    )
+    return (replace(body, limbs=limbs) if raised else body), raised
+
+
+def _advice(body: Morphology, sandbox: Sandbox, seconds: float) -> str:
+    """Return what to do about a robot whose trial diverges."""
+    reasons = [*mass_doubts(body), *strength_doubts(body)]
+    helpful = []
+    for armature in _ARMATURES:
+        steadier, raised = _with_armature(body, armature)
+        trial = _roll_out(steadier, sandbox, seconds) if raised else {"warnings": ["the same"]}
+        if trial["warnings"]:
+            continue
+        helpful.append(armature)
+        # One whose joints still rush would diverge under other controls.
+        if not list(speed_doubts(steadier, trial)):
+            reasons = []
+            break
+    if helpful and not reasons:
+        return (
+            f"it simulates with --armature {helpful[-1]:g}, the inertia that rotors of motors add "
+            f"to its joints (kg m^2, of slides kg)"
+        )
+    if reasons:
+        return f"note that {'; '.join(reasons)}"
+    return "check masses, gears, gains and ranges, or add damping and armature"
+
+
 def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict[str, Any]:
     try:
         return sandbox.read(source.text, source.files, keyframe=keyframe, urdf=source.urdf)
@@ -312,9 +386,15 @@ def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict
             ) from error
         for name in source.missing:
             if PurePosixPath(name).name in str(error):
+                shown = clean_name("/".join(PurePosixPath(name).parts[-_SHOWN:]))
+                if name.lower().endswith(UNREADABLE):
+                    raise FlawError(
+                        f"needs the file {shown!r}, whose format MuJoCo does not read; convert it "
+                        f"(meshes to .obj or .stl) and name the new file in the robot's"
+                    ) from error
                 raise FlawError(
-                    f"needs the file {clean_name(name)!r}, which is not in its folder or in no "
-                    f"format that MuJoCo reads (meshes: .obj, .stl, .msh)"
+                    f"needs the file {shown!r}, which is not in {source.root}; put it there, or "
+                    f"name the folder that holds all files of the robot with --root"
                 ) from error
         raise
 

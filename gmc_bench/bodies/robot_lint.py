@@ -31,14 +31,15 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
         model: what `Sandbox.read` returned for it.
         trial: what `Sandbox.roll_out` returned for it.
     """
-    mass = sum(map(_mass, body.limbs))
     return [
-        *_mass_doubts(body, mass),
+        *mass_doubts(body),
+        *_inertia_doubts(model),
         *_joint_doubts(body),
         *_range_doubts(model),
         *_angle_doubts(body, model),
-        *_actuator_doubts(body, mass),
-        *_speed_doubts(body, trial),
+        *_drive_doubts(body),
+        *strength_doubts(body),
+        *speed_doubts(body, trial),
         *_contact_doubts(body, trial),
         *_world_doubts(model),
     ]
@@ -50,7 +51,9 @@ def _mass(limb: Limb) -> float:
     return sum(geom.volume * geom.density for geom in limb.geoms)
 
 
-def _mass_doubts(body: Morphology, mass: float) -> Iterator[str]:
+def mass_doubts(body: Morphology) -> Iterator[str]:
+    """Notice robots and limbs that are very light or heavy, one sentence each."""
+    mass = sum(map(_mass, body.limbs))
     if not _LIGHT <= mass <= _HEAVY:
         yield f"the whole robot weighs {mass:.3g} kg; are its units kg and m?"
     for limb in body.limbs:
@@ -59,6 +62,15 @@ def _mass_doubts(body: Morphology, mass: float) -> Iterator[str]:
         armature = max((joint.armature for joint in limb.joints), default=0.0)
         if limb.inertia is not None and max(limb.inertia.moments) + armature < _TINY_INERTIA:
             yield f"the limb {limb.name!r} has nearly no inertia; a little armature steadies it"
+
+
+def _inertia_doubts(model: dict[str, Any]) -> Iterator[str]:
+    if model["mended"]:
+        yield (
+            f"inertias that no rigid body has are replaced by similar ones: "
+            f"{shorten(model['mended'])}; their principal moments must be positive, and none "
+            f"greater than the sum of the other two"
+        )
 
 
 def _joint_doubts(body: Morphology) -> Iterator[str]:
@@ -104,11 +116,16 @@ def _angle_doubts(body: Morphology, model: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
+def _drive_doubts(body: Morphology) -> Iterator[str]:
     driven = {motor.joint for motor in body.actuators}
     idle = [j.name for limb in body.limbs for j in limb.joints if j.name not in driven]
     if idle:
         yield f"no actuator drives {shorten(idle)}"
+
+
+def strength_doubts(body: Morphology) -> Iterator[str]:
+    """Notice motors that are very strong or weak for the robot, one sentence each."""
+    mass = sum(map(_mass, body.limbs))
     units = {
         j.name: "N m" if j.kind == "hinge" else "N" for limb in body.limbs for j in limb.joints
     }
@@ -129,7 +146,8 @@ def _actuator_doubts(body: Morphology, mass: float) -> Iterator[str]:
             yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({strengths})"
 
 
-def _speed_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
+def speed_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:
+    """Notice joints that moved faster in a trial than motors turn, one sentence for each kind."""
     joints = [joint for limb in body.limbs for joint in limb.joints]
     for kind, (most, unit) in _FAST.items():
         speeds = {joint.name: trial["speeds"][joint.name] for joint in joints if joint.kind == kind}

@@ -90,7 +90,9 @@ def find_root(draft: Draft) -> int:
     robots = [root for root in moving if trees[root] & driven] or moving
     if len(robots) != 1:
         found = shorten([repr(bodies[root]["name"]) for root in robots]) or "nothing that moves"
-        raise FlawError(f"holds {found}; expected one robot with joints")
+        locked = shorten([joint or "one without a name" for joint in draft.model["locked"]])
+        why = f" (joints are fixed whose limits are both 0: {locked})" if locked else ""
+        raise FlawError(f"holds {found}{why}; expected one robot with joints")
     dropped = [bodies[root]["name"] for root in trees if root != robots[0]]
     if dropped:
         draft.notes.append(f"objects beside the robot are left out: {shorten(dropped)}")

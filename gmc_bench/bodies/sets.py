@@ -151,7 +151,13 @@ def check_bodies(bodies: MorphologySet) -> None:
 
 @cache
 def _read_robot(set_id: str, robot: RobotFile) -> MorphologySet:
-    bodies, _ = read_robots(set_id, robot.path, keyframe=robot.keyframe, root=robot.root)
+    bodies, _ = read_robots(
+        set_id,
+        robot.path,
+        keyframe=robot.keyframe,
+        root=robot.root,
+        armature=robot.armature,
+    )
     return replace(bodies, source=robot.source or bodies.source, licence=robot.licence)
 
 

@@ -24,7 +24,7 @@ from gmc_bench.bodies.worker_read import read_model
 from gmc_bench.bodies.worker_trial import roll_out
 from gmc_bench.bodies.worker_urdf import RefusalError
 
-_MEMORY = 1 << 30  # bytes beyond what the process has after its imports
+_MEMORY = 2 << 30  # bytes beyond what the process has after its imports
 _NO_MASS = re.compile(r"mass and inertia of moving bodies .*? name '([^']*)'")
 _WARM_UP = "<mujoco><worldbody><body><joint/><geom size='1'/></body></worldbody></mujoco>"
 

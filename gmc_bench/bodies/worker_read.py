@@ -1,7 +1,10 @@
 """Describe a model that the engine compiled, in plain numbers; used inside the worker process."""
 
 import base64
+import contextlib
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -11,6 +14,7 @@ from gmc_bench.bodies.model_files import clean_name
 from gmc_bench.bodies.worker_urdf import (
     RefusalError,
     describe_ties,
+    mend,
     turn_between,
     untie,
     world_point,
@@ -32,18 +36,45 @@ _FLAGS = (
 """Parts of the physics that files can switch off."""
 
 
-def _compile(request: dict[str, Any], text: str) -> Any:
+_FLAT = re.compile(r"mesh volume is too small: (\S+)")
+
+
+def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:
+    """Compile a model, a URDF if need be without what the engine refuses but need not.
+
+    Returns:
+        The model, and the links whose inertias changed.
+    """
     files = {name: base64.b64decode(data) for name, data in request["files"].items()}
-    try:
-        spec = mujoco.MjSpec.from_string(text, include=files, assets=files)
-        # Links joined by fixed joints stay apart from the world, so that the base is found.
-        spec.compiler.fusestatic = False
-        # Nothing is simulated here, so files that reserve gigabytes for it need not get them.
-        spec.memory = spec.nstack = spec.nconmax = spec.njmax = -1
-        return spec.compile()
-    except ValueError:
-        # A base that floats in a link named "world" compiles only when that link is the world.
-        return mujoco.MjModel.from_xml_string(text, assets=files)
+    with contextlib.suppress(ValueError):
+        return _compile_once(text, files), []
+    mended: list[str] = []
+    sheets: list[str] = []
+    if request["urdf"]:
+        text, mended = mend(text)
+        while True:
+            try:
+                return _compile_once(text, files, sheets), mended
+            except ValueError as error:
+                flat = _FLAT.search(str(error))
+                if flat is None or flat[1] in sheets:
+                    break
+                sheets.append(flat[1])
+    # A base that floats in a link named "world" compiles only when that link is the world.
+    return mujoco.MjModel.from_xml_string(text, assets=files), mended
+
+
+def _compile_once(text: str, files: Mapping[str, bytes], sheets: Sequence[str] = ()) -> Any:
+    """Compile a model; of the meshes `sheets` the surface has mass and not the volume."""
+    spec = mujoco.MjSpec.from_string(text, include=files, assets=files)
+    # Links joined by fixed joints stay apart from the world, so that the base is found.
+    spec.compiler.fusestatic = False
+    for mesh in spec.meshes:
+        if mesh.name in sheets:
+            mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    # Nothing is simulated here, so files that reserve gigabytes for it need not get them.
+    spec.memory = spec.nstack = spec.nconmax = spec.njmax = -1
+    return spec.compile()
 
 
 def read_model(request: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +88,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     locked: list[str] = []
     if request["urdf"]:
         text, ties, locked = untie(text)
-    model = _compile(request, text)
+    model, mended = _compile(request, text)
     for key, what in _COUNTED.items():
         if getattr(model, key) > _MAX_PARTS:
             raise RefusalError(
@@ -80,6 +111,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "tendons": int(model.ntendon),
         "clamped": clamped,
         "locked": locked,
+        "mended": mended,
         "keyframes": [clean_name(model.key(i).name) for i in range(model.nkey)],
         "timestep": float(model.opt.timestep),
         "fluid": bool(model.opt.density or model.opt.viscosity),

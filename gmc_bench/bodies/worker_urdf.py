@@ -9,6 +9,9 @@ import numpy as np
 
 from gmc_bench.bodies.model_files import clean_name
 
+_MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+_THIN = 1e-3  # least second moment of a mended inertia, of the greatest
+_LEAST = 1e-12  # kg m^2; the engine takes moments below 1e-14 for none
 _RIGID = ("fixed", "floating")
 """Types of joints that turn or slide nothing."""
 
@@ -132,6 +135,51 @@ def _stated_limits(joint: ET.Element) -> tuple[float, float] | None:
 def _link(joint: ET.Element, role: str) -> str:
     element = joint.find(role)
     return "" if element is None else element.get("link", "")
+
+
+def mend(text: str) -> tuple[str, list[str]]:
+    """Return a URDF without what the engine refuses but need not, and the links that changed.
+
+    Visual shapes, which it reads more strictly than others do and then leaves out, are removed; if
+    the file asks to keep them, their materials. Inertias that no rigid body has get the nearest
+    second moments of mass that some body has (with the same axes), as in the pseudo-inertia of
+    Wensing, Kim and Slotine (2018).
+    """
+    root = ET.fromstring(text)
+    compilers = root.findall("mujoco/compiler")
+    kept = any(compiler.get("discardvisual") == "false" for compiler in compilers)
+    mended = []
+    for link in root.findall("link"):
+        for visual in link.findall("visual"):
+            for material in visual.findall("material"):
+                visual.remove(material)
+            if not kept:
+                link.remove(visual)
+        element = link.find("inertial/inertia")
+        if element is not None and _mend_inertia(element):
+            mended.append(clean_name(link.get("name", "")))
+    return ET.tostring(root, encoding="unicode"), mended
+
+
+def _mend_inertia(element: ET.Element) -> bool:
+    """Change an inertia that no rigid body has, and return whether it was one."""
+    try:
+        xx, yy, zz, xy, xz, yz = (float(element.get(name, "0")) for name in _MOMENTS)
+        moments, axes = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    except (ValueError, np.linalg.LinAlgError):  # the engine says so
+        return False
+    # Moments of a plate may miss equality by rounding.
+    positive = moments[0] > max(_LEAST, _THIN**2 * moments[2])
+    if moments.sum() < 0.0 or (positive and moments[0] + moments[1] > moments[2]):
+        return False
+    # The moment about an axis is the sum of the second moments along the other two.
+    along = moments.sum() / 2 - moments
+    along = np.maximum(along, max(_LEAST, _THIN * along.max()))
+    inertia = axes @ np.diag(along.sum() - along) @ axes.T
+    places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+    for name, place in zip(_MOMENTS, places, strict=True):
+        element.set(name, repr(float(inertia[place])))
+    return True
 
 
 def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[str, Any]]:

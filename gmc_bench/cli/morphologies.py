@@ -63,7 +63,7 @@ def _add_import(actions: Any) -> None:
         "and test bodies (train/ and test/, each with xml/ and metadata/).",
         _IMPORT,
         usage="gmc-bench morphologies import [SET] PATH [--as SET] [--keyframe NAME] [--seconds S] "
-        "[--root FOLDER]",
+        "[--root FOLDER] [--armature A]",
     )
     parser.add_argument("names", metavar="[SET] PATH", nargs="+", help="name to keep, files")
     parser.add_argument("--as", dest="name", metavar="SET", help="name to keep (default: PATH's)")
@@ -72,8 +72,11 @@ def _add_import(actions: Any) -> None:
     text = "simulated time for which each robot is tried under random control (default: 5)"
     span = amount("seconds", zero=True, most=60.0)
     parser.add_argument("--seconds", type=span, metavar="S", help=text)
-    text = "folder that holds all files of the robot, where that is not the file's own"
+    text = "folder that holds all files of the robot (default: its package, or the file's own)"
     parser.add_argument("--root", metavar="FOLDER", help=text)
+    text = "least inertia that motors add to joints, in kg m^2, to slides in kg (default: none)"
+    inertia = amount("kg m^2", zero=True)
+    parser.add_argument("--armature", type=inertia, metavar="A", help=text)
     parser.set_defaults(execute=_import, parser=parser)
 
 
@@ -88,7 +91,7 @@ def _import(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
             f"got {' '.join(parsed.names)!r}, expected the name of a set and one path; see "
             f"'{parsed.parser.prog} --help'"
         )
-    options = {"keyframe": parsed.keyframe, "seconds": parsed.seconds, "root": parsed.root}
+    options = {name: getattr(parsed, name) for name in ("keyframe", "seconds", "root", "armature")}
     try:
         say(import_bodies(path, *names, **options).text)
     except ImportProblemsError as error:

@@ -247,8 +247,47 @@ def test_a_folder_beside_that_of_the_model_holds_the_files_of_a_package(folder):
     path.write_text(text.format("<mesh filename='package://robot/meshes/a.stl'/>"))
     assert collect_files(path, folder).files == {"a.stl": b"a"}
     assert collect_files(path, folder.parent).files == {"a.stl": b"a"}
+    assert collect_files(path).files == {"a.stl": b"a"}
+    other = folder / "other" / "robot.urdf"  # no folder where packages keep their robots
+    other.parent.mkdir()
+    other.write_bytes(path.read_bytes())
+    with pytest.raises(MorphologyError, match="outside its folder"):
+        collect_files(other)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["package://robot/meshes/a.stl", "package:///robot/meshes/a.stl", "../meshes/a.stl"],
+)
+def test_a_model_of_a_ros_package_finds_the_files_of_the_package(folder, reference):
+    (folder / "package.xml").write_text("<package/>")
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "a.stl").write_bytes(b"a")
+    path = folder / "urdf" / "arms" / "robot.urdf"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'<robot><mesh filename="{reference.replace("..", "../..")}"/></robot>')
+    found = collect_files(path)
+    assert (found.files, found.root) == ({"a.stl": b"a"}, folder)
+    path.write_text('<robot><mesh filename="../../../canary.stl"/></robot>')
     with pytest.raises(MorphologyError, match="outside its folder"):
         collect_files(path)
+
+
+def test_files_of_one_name_that_a_urdf_refers_to_are_told_apart(folder):
+    for name in ("a", "b", "c"):
+        (folder / name).mkdir()
+        (folder / name / "part.stl").write_text(name)
+    (folder / "c" / "part.stl").write_text("a")  # the same as the first
+    text = (
+        "<robot><mesh filename='package://a/part.stl'/><mesh filename=\"b/part.stl\"/>"
+        "<mesh filename='c/part.stl'/><mesh filename='b/../b/part.stl'/>"
+        "<!-- b/part.stl --></robot>"
+    )
+    found = _collect(folder, text, "robot.urdf")
+    assert found.files == {"part.stl": b"a", "part~2.stl": b"b"}
+    assert found.text == text.replace('"b/part.stl"', '"part~2.stl"').replace(
+        "'b/../b/part.stl'", '"part~2.stl"'
+    )
 
 
 def test_an_include_may_name_the_folder_of_meshes(folder):

@@ -131,8 +131,8 @@ def test_what_may_be_a_mistake_is_a_warning(read, changes, seconds, doubt):
 def doubts_of(body, **trial):
     """What looks like a mistake in a body of a sound file, whose trial went as `trial` says."""
     model = {
-        "joints": [], "actuators": [], "bodies": [], "stated": [], "disabled": [], "fluid": False,
-        "gravity": [0.0, 0.0, -9.81],
+        "joints": [], "actuators": [], "bodies": [], "stated": [], "mended": [],
+        "disabled": [], "fluid": False, "gravity": [0.0, 0.0, -9.81],
     }  # fmt: skip
     usual = {
         "speeds": {joint.name: 0.0 for limb in body.limbs for joint in limb.joints},

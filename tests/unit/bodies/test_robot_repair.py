@@ -298,7 +298,7 @@ def test_limbs_that_overlap_in_several_points_are_named_once(read):
         (('gear="10"', 'gear="0"'), "(actuators without gear or gain are left out: l); add a"),
         (('name="bar" axis="1 0 0" range="-60 60"', 'type="ball"'), "the ball joint of 'bar'"),
         (("<worldbody>", '<asset><mesh file="no.obj"/></asset><worldbody>'),
-         "needs the file 'no.obj', which is not in its folder"),
+         "needs the file 'no.obj', which is not in /"),
         (('gear="10"', 'gear="1e9"'), "and its file steps by 2 ms only"),
         (('gear="10"', 'gear="nan"'), "a number that is not finite (inf or nan); replace it"),
         (('<geom type="capsule" fromto="0 0 0 0 -.3 0" size=".02" mass=".3"/>', ""),

@@ -40,14 +40,15 @@ def test_options_reach_the_import(capsys, monkeypatch):
         return SimpleNamespace(text="kept")
 
     monkeypatch.setattr("gmc_bench.bodies.robot_import.import_bodies", note)
-    options = ("--keyframe", "sit", "--seconds", "2.5", "--root", "above")
+    options = ("--keyframe", "sit", "--seconds", "2.5", "--root", "above", "--armature", "0.01")
     assert main(["morphologies", "import", "mine", "robot.urdf", *options]) == 0
     assert main(["morphologies", "import", "robot.urdf"]) == 0
     assert capsys.readouterr().out == "kept\n" * 2
     assert asked == [
-        ("robot.urdf", ("mine",), {"keyframe": "sit", "seconds": 2.5, "root": "above"}),
-        ("robot.urdf", (), {"keyframe": None, "seconds": None, "root": None}),
-    ]
+        ("robot.urdf", ("mine",),
+         {"keyframe": "sit", "seconds": 2.5, "root": "above", "armature": 0.01}),
+        ("robot.urdf", (), {"keyframe": None, "seconds": None, "root": None, "armature": None}),
+    ]  # fmt: skip
 
 
 def test_a_folder_is_one_set(capsys, tmp_path):
@@ -67,7 +68,7 @@ def test_a_folder_is_one_set(capsys, tmp_path):
     assert lines[2].endswith("(and 1 more problem)")
 
 
-def test_a_package_is_imported_by_its_folder_or_with_a_root(tmp_path, capsys):
+def test_a_package_is_imported_by_its_folder_or_a_file_of_it(tmp_path, capsys):
     package = tmp_path / "pkg"
     (package / "urdf").mkdir(parents=True)
     (package / "meshes").mkdir()
@@ -76,11 +77,17 @@ def test_a_package_is_imported_by_its_folder_or_with_a_root(tmp_path, capsys):
     text = robots.looped_urdf().replace('<box size="0.05 0.05 0.1"/>', mesh, 1)
     (package / "urdf" / "robot.urdf").write_text(text)
     assert _import(package) == 0
-    assert _import("two", package / "urdf" / "robot.urdf", "--root", package) == 0
+    assert _import("two", package / "urdf" / "robot.urdf") == 0
     assert load_set("pkg").split("test") == load_set("two").split("test")
+    other = package / "models" / "robot.urdf"
+    (package / "urdf").rename(other.parent)
     capsys.readouterr()
-    assert _import("three", package / "urdf" / "robot.urdf") == 2
+    assert _import("three", other) == 2
     assert "name a folder above with --root" in capsys.readouterr().err
+    assert _import("three", other, "--root", package) == 0
+    assert load_set("pkg").split("test") == load_set("three").split("test")
+    (package / "package.xml").write_text("<package/>")
+    assert _import("four", other) == 0
 
 
 def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
