@@ -370,7 +370,7 @@ def _advice(body: Morphology, sandbox: Sandbox, seconds: float) -> str:
             f"to its joints (kg m^2, of slides kg)"
         )
     if reasons:
-        return f"note that {'; '.join(reasons)}"
+        return f"correct what its file says: {'; '.join(reasons)}"
     return "check masses, gears, gains and ranges, or add damping and armature"
 
 
