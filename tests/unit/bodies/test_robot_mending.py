@@ -128,7 +128,8 @@ def test_a_robot_that_needs_armature_is_told_how_much(read):
 
 
 def test_motors_that_no_armature_tames_are_named(read):
-    with pytest.raises(MorphologyError, match=r"; correct what its file says: .*motors are very strong .*: swing"):
+    advice = "; correct what its file says: .*motors are very strong .*: swing"
+    with pytest.raises(MorphologyError, match=advice):
         read(_rushing_urdf(effort=5e4))
 
 
