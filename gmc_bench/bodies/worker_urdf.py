@@ -1,5 +1,6 @@
 """Make trees of URDF files with loops; used inside the worker process."""
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from gmc_bench.bodies.model_files import clean_name
 _MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 _THIN = 1e-3  # least second moment of a mended inertia, of the greatest
 _LEAST = 1e-12  # kg m^2; the engine takes moments below 1e-14 for none
+_DECLARATION = re.compile(r"<\?xml\b.*?\?>", re.DOTALL)
+_PREFIX = re.compile(r"(</?[\w.-]+):(?=[\w.-])")
 _RIGID = ("fixed", "floating")
 """Types of joints that turn or slide nothing."""
 
@@ -46,7 +49,7 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
         RefusalError: it has no base, a limb that floats, a joint with limits the wrong way round,
             or one that is locked elsewhere than at 0.
     """
-    root = ET.fromstring(text)
+    root = _parse(text)
     locked = _fix_locked(root)
     _require_no_floating_limbs(root)
     children: set[str] = set()
@@ -64,6 +67,11 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
         )
     changed = ET.tostring(root, encoding="unicode") if extra or locked else text
     return changed, extra, locked
+
+
+def _parse(text: str) -> ET.Element:
+    """Parse a URDF as loosely as the engine does, which knows neither declarations nor prefixes."""
+    return ET.fromstring(_PREFIX.sub(r"\1_", _DECLARATION.sub("", text)))
 
 
 def _fix_locked(root: ET.Element) -> list[str]:
@@ -145,7 +153,7 @@ def mend(text: str) -> tuple[str, list[str]]:
     second moments of mass that some body has (with the same axes), as in the pseudo-inertia of
     Wensing, Kim and Slotine (2018).
     """
-    root = ET.fromstring(text)
+    root = _parse(text)
     compilers = root.findall("mujoco/compiler")
     kept = any(compiler.get("discardvisual") == "false" for compiler in compilers)
     mended = []
@@ -162,7 +170,12 @@ def mend(text: str) -> tuple[str, list[str]]:
 
 
 def _mend_inertia(element: ET.Element) -> bool:
-    """Change an inertia that no rigid body has, and return whether it was one."""
+    """Change an inertia that no rigid body has, and return whether it was one.
+
+    Products of inertia that it does not state are 0.
+    """
+    for name in _MOMENTS[3:]:
+        element.set(name, element.get(name, "0"))
     try:
         xx, yy, zz, xy, xz, yz = (float(element.get(name, "0")) for name in _MOMENTS)
         moments, axes = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

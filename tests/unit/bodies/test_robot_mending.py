@@ -79,6 +79,19 @@ def test_shapes_for_the_eye_that_the_engine_cannot_read_do_not_matter(read):
     assert found.body.limbs[1] == plain.limbs[1]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<robot", "\n<!-- made by hand -->\n<?xml version='1.0' encoding='utf-8'?>\n<robot"),
+        ("</robot>", "<sensor:camera name='eye'><sensor:rate/></sensor:camera></robot>"),
+        ('ixy="0" ixz="0" iyz="0"', ""),
+    ],
+)
+def test_what_other_readers_let_pass_does_not_stop_an_import(read, old, new):
+    assert old in _urdf()
+    assert read(_urdf().replace(old, new)).body == read(_urdf()).body
+
+
 def test_a_mesh_without_volume_stands_for_its_surface(read, tmp_path):
     size = 1e-5  # m; the volume is less than the engine takes for some
     (tmp_path / "speck.obj").write_text(robots.PART.replace(".1", f"{size:g}"))
