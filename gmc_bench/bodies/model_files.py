@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from xml.sax.saxutils import quoteattr
 
+from gmc_bench.bodies.mesh_formats import readable, stl_name
 from gmc_bench.core.errors import MorphologyError
 
 SUFFIXES = (".xml", ".mjcf", ".urdf")
@@ -49,8 +50,9 @@ class ModelFiles:
     root: Path
     """The folder outside of which nothing was read."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """What it refers to, by the last part of its path; of several files of one name that a URDF
-    refers to, all but the first have got other names, also in `text`."""
+    """What it refers to, by the last part of its path. In `text`, files of a URDF have got other
+    names: all but the first of several of one name, and meshes in formats that are still to be
+    turned into `stl_name`."""
     missing: tuple[str, ...] = ()
     """What it refers to that is not there, or that the engine cannot read."""
 
@@ -197,7 +199,8 @@ class _Collector:
                     waiting.append((inner, found.parent, of))
         # Any text of a model may name its folders, also the last.
         for name, place, model in others:
-            if name.lower().endswith(UNREADABLE):
+            turned = self._urdf and readable(name)
+            if name.lower().endswith(UNREADABLE) and not turned:
                 self.missing.append(name)
             else:
                 list(self._find(name, place, model))
@@ -277,6 +280,8 @@ class _Collector:
         return f"{path.stem}~{number}{path.suffix}"
 
     def _note_name(self, reference: str, kept: str, joined: str) -> None:
+        if self._urdf and readable(kept):
+            kept = stl_name(kept)
         if kept != PurePosixPath(joined).name:
             self._renamed[reference] = kept
 

@@ -16,6 +16,7 @@ from gmc_bench.bodies.importer import (
     import_set,
     last_name,
 )
+from gmc_bench.bodies.mesh_formats import EXTRA, FORMATS, suffix_of
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.model_files import (
@@ -391,9 +392,11 @@ def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict
             if PurePosixPath(name).name in str(error):
                 shown = clean_name("/".join(PurePosixPath(name).parts[-_SHOWN:]))
                 if name.lower().endswith(UNREADABLE):
+                    turns = source.urdf and suffix_of(name) in FORMATS
+                    more = f", or let the import do it: {EXTRA}" if turns else ""
                     raise FlawError(
                         f"needs the file {shown!r}, whose format MuJoCo does not read; convert it "
-                        f"(meshes to .obj or .stl) and name the new file in the robot's"
+                        f"(meshes to .obj or .stl) and name the new file in the robot's{more}"
                     ) from error
                 raise FlawError(
                     f"needs the file {shown!r}, which is not in {source.root}; put it there, or "

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Self
 
+from gmc_bench.bodies.mesh_formats import readable
 from gmc_bench.core.errors import MorphologyError
 
 _PACKAGE = Path(__file__).parents[2]
@@ -61,6 +62,7 @@ class Sandbox:
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._jobs = 0
+        self._turns_meshes = False
 
     def read(
         self,
@@ -85,6 +87,9 @@ class Sandbox:
         Raises:
             FlawError: the engine refuses the model, or does not come back.
         """
+        if not self._turns_meshes and any(map(readable, files)):
+            self.close()
+            self._turns_meshes = True
         encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
         return self._ask(
             {"job": "read", "text": text, "files": encoded, "keyframe": keyframe, "urdf": urdf}
@@ -167,7 +172,10 @@ class Sandbox:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gmc_bench.bodies.worker", str(self._seconds)],
+            [
+                *(sys.executable, "-P", "-m", "gmc_bench.bodies.worker", str(self._seconds)),
+                *(["--meshes"] if self._turns_meshes else []),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

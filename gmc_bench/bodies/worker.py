@@ -20,6 +20,7 @@ import mujoco
 import numpy as np
 
 from gmc_bench.bodies.compiler import compile_mjcf
+from gmc_bench.bodies.mesh_formats import load_packages
 from gmc_bench.bodies.worker_read import read_model
 from gmc_bench.bodies.worker_trial import roll_out
 from gmc_bench.bodies.worker_urdf import RefusalError
@@ -102,6 +103,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     seconds = int(sys.argv[1])
+    if "--meshes" in sys.argv:
+        load_packages()
     model = compile_mjcf(_WARM_UP)
     mujoco.mj_step(model, mujoco.MjData(model))
     ET.fromstring("<a/>")

@@ -10,6 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from gmc_bench.bodies.mesh_formats import readable, stl_name, to_stl
 from gmc_bench.bodies.model_files import clean_name
 from gmc_bench.bodies.worker_urdf import (
     RefusalError,
@@ -46,6 +47,7 @@ def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:
         The model, and the links whose inertias changed.
     """
     files = {name: base64.b64decode(data) for name, data in request["files"].items()}
+    files |= {stl_name(name): _stl(name, files[name]) for name in filter(readable, list(files))}
     with contextlib.suppress(ValueError):
         return _compile_once(text, files), []
     mended: list[str] = []
@@ -62,6 +64,13 @@ def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:
                 sheets.append(flat[1])
     # A base that floats in a link named "world" compiles only when that link is the world.
     return mujoco.MjModel.from_xml_string(text, assets=files), mended
+
+
+def _stl(name: str, data: bytes) -> bytes:
+    try:
+        return to_stl(name, data)
+    except ValueError as error:
+        raise RefusalError(str(error)) from error
 
 
 def _compile_once(text: str, files: Mapping[str, bytes], sheets: Sequence[str] = ()) -> Any:

@@ -183,7 +183,7 @@ def _mend_inertia(element: ET.Element) -> bool:
         return False
     # Moments of a plate may miss equality by rounding.
     positive = moments[0] > max(_LEAST, _THIN**2 * moments[2])
-    if moments.sum() < 0.0 or (positive and moments[0] + moments[1] > moments[2]):
+    if moments.sum() < -_LEAST or (positive and moments[0] + moments[1] > moments[2]):
         return False
     # The moment about an axis is the sum of the second moments along the other two.
     along = moments.sum() / 2 - moments
