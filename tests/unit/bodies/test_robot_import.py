@@ -519,7 +519,8 @@ def test_a_weld_that_closes_a_loop_turns_about_fixed_axes(read):
         (robots.looped_urdf(closing="0 -0.37 0.2"), "open by 0.03 m in the start pose"),
         (robots.looped_urdf().replace("</robot>", BACK), "has no base"),
         (robots.FOUR_BAR.replace("<freejoint/>", "").replace("</body>\n  </worldbody>",
-         '</body><body name="u"><joint/><geom size="1"/></body></worldbody>').replace(
+         '</body><body name="u"><joint/><geom size="1"/><body><joint/><geom size="1"/></body>'
+         "</body></worldbody>").replace(
          '<motor joint="l" gear="10" ctrlrange="-1 1" ctrllimited="true"/>', ""),
          "holds 't', 'u'; expected one robot"),
         (robots.WALKER.replace('joint name="roll" axis="0 1 0"', 'joint name="roll" type="ball"'),

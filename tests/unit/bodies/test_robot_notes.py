@@ -17,6 +17,7 @@ LEG = '<geom type="capsule" fromto="0 0 0 0 0 -.2" size=".02" mass=".3"/>'
 TORSO = '<geom type="box" size=".1 .2 .05" mass="3"/>'
 GHOST = '<geom contype="0" conaffinity="0"'
 BEADS = "".join(f'<geom size="{0.01 + 0.0001 * k:.4f}" mass=".001"/>' for k in range(70))
+WHEEL = '<body name="wheel"><joint name="wheel"/><geom size=".1"/></body>'
 ROCK = '<body name="rock" pos="9 0 9"><freejoint/><geom size=".1"/></body>'
 
 
@@ -57,6 +58,9 @@ def read(sandbox, tmp_path):
          "tendons are left out: 1 of them"),
         ([("</worldbody>", f"{ROCK}</worldbody>")],
          "objects beside the robot are left out: rock"),
+        ([("</worldbody>", f"{WHEEL}</worldbody>"),
+          ("</actuator>", '<motor joint="wheel"/></actuator>')],
+         "objects beside the robot are left out: wheel"),
     ],
 )  # fmt: skip
 def test_what_is_left_out_leaves_the_body_as_it_is(read, changes, note):
