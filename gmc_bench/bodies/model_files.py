@@ -4,6 +4,7 @@ import html
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,9 @@ ROBOT_FOLDERS = ("urdf", "mjcf", "xml", "robots")
 
 _PACKAGE = "package.xml"
 """What marks the folder of a ROS package."""
+_PACKAGE_LEVELS = 4  # folders between a robot file and its package
+_MESH_FOLDERS = ("meshes", "assets")
+_MAX_REFERENCE = 1024  # characters of a file's name with its folders
 UNREADABLE = (".dae", ".fbx", ".glb", ".gltf", ".material", ".ply", ".so", ".world", ".yaml")
 """Suffixes of what robot files refer to for other programs; the engine cannot use it."""
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
@@ -50,9 +54,9 @@ class ModelFiles:
     root: Path
     """The folder outside of which nothing was read."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """What it refers to, by the last part of its path. In `text`, files of a URDF have got other
-    names: all but the first of several of one name, and meshes in formats that are still to be
-    turned into `stl_name`."""
+    """What it refers to, by the last part of its path; of a URDF, in `text`, too, all but the first
+    of several of one name have got other names. Meshes that are still to be turned are in `text`
+    what they will be, see `stl_name`."""
     missing: tuple[str, ...] = ()
     """What it refers to that is not there, or that the engine cannot read."""
 
@@ -105,20 +109,30 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare)
     collector.scan(_without_visual_shapes(bare) if urdf and not keeps else bare)
     # The root element decides; many models keep URDF in a file called `.xml`.
-    text = collector.rename_in(text)
+    if urdf:  # a comment may look like a reference
+        text = collector.rename_in(bare)
     return ModelFiles(name, text, urdf, root, collector.files, tuple(collector.missing))
 
 
 def package_around(folder: Path) -> Path:
     """Return the folder of the package whose robot files a folder has, or the folder itself.
 
-    Their meshes lie elsewhere in the package. It is a ROS package, or what holds a folder `urdf`,
-    `mjcf`, `xml` or `robots`.
+    Their meshes lie elsewhere in the package. It has a `package.xml` (ROS), or holds one of the
+    folders `urdf`, `mjcf`, `xml` and `robots` beside `meshes` or `assets`. It is never the root of
+    the file system, the user's own folder or that for temporary files, whose other files are not
+    the robot's.
     """
-    for place in (folder, *folder.parents):
+    common = {Path(folder.anchor), Path(tempfile.gettempdir()), Path(os.path.expanduser("~"))}  # noqa: PTH111
+    common = {place.resolve() for place in common}
+    for place in (folder, *folder.parents[:_PACKAGE_LEVELS]):
+        if place in common:
+            return folder
         if (place / _PACKAGE).is_file():
             return place
-    return folder.parent if folder.name in ROBOT_FOLDERS else folder
+    above = folder.parent
+    if folder.name in ROBOT_FOLDERS and above not in common:
+        return above if any((above / name).is_dir() for name in _MESH_FOLDERS) else folder
+    return folder
 
 
 def robots_among(files: Sequence[Path]) -> list[Path]:
@@ -171,6 +185,7 @@ class _Collector:
         self._urdf = urdf
         self._total = 0
         self._seen: dict[str, str] = {}
+        self._stems: set[str] = set()
         self._renamed: dict[str, str] = {}
         self._num_names = 0
         self._num_folders = 0
@@ -240,6 +255,9 @@ class _Collector:
             name = name.lstrip("/")  # some write `package:///`
         if not name or "\0" in name:
             return
+        if len(name) > _MAX_REFERENCE:
+            self.missing.append(whole)
+            return
         if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
             raise self._outside(name)
         places = [os.path.join(model.home, folder) for folder in model.folders]  # noqa: PTH118
@@ -268,22 +286,34 @@ class _Collector:
     def _keep(self, name: str, data: bytes) -> str:
         """Keep a file, and return under which name."""
         # The engine's file system in memory knows files by their last name alone.
-        if self.files.setdefault(name, data) == data:
+        if self.files.get(name) == data:
             return name
-        if not self._urdf:
+        if self._urdf:
+            return self._keep_apart(PurePosixPath(name), data)
+        if name in self.files:
             raise MorphologyError(
                 f"{self._model} refers to two different files called {name!r}; rename one of them"
             )
-        path, number = PurePosixPath(name), 2
-        while self.files.setdefault(f"{path.stem}~{number}{path.suffix}", data) != data:
+        self.files[name] = data
+        return name
+
+    def _keep_apart(self, path: PurePosixPath, data: bytes) -> str:
+        """Keep a file of a URDF under a name of its own.
+
+        The engine calls a mesh by its file's name without suffix, and ignores case in names.
+        """
+        kept, number = path.name, 1
+        while (stem := PurePosixPath(_engine_name(kept)).stem.lower()) in self._stems:
             number += 1
-        return f"{path.stem}~{number}{path.suffix}"
+            kept = f"{path.stem}~{number}{path.suffix}"
+        self._stems.add(stem)
+        self.files[kept] = data
+        return kept
 
     def _note_name(self, reference: str, kept: str, joined: str) -> None:
-        if self._urdf and readable(kept):
-            kept = stl_name(kept)
-        if kept != PurePosixPath(joined).name:
-            self._renamed[reference] = kept
+        name = _engine_name(kept) if self._urdf else kept
+        if name != PurePosixPath(joined).name:
+            self._renamed[reference] = name
 
     def _read_inside(self, joined: str, name: str) -> bytes | None:
         if _OUTWARD.match(joined):
@@ -308,6 +338,11 @@ class _Collector:
             f"{self._model} refers to {clean_name(name)!r}, which is outside its folder; put all "
             f"files of the robot into one folder, or name a folder above with --root"
         )
+
+
+def _engine_name(name: str) -> str:
+    """Return what the engine calls a file of a URDF."""
+    return stl_name(name) if readable(name) else name
 
 
 def _without(text: str, opening: str, closing: str) -> str:

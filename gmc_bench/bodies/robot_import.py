@@ -16,7 +16,7 @@ from gmc_bench.bodies.importer import (
     import_set,
     last_name,
 )
-from gmc_bench.bodies.mesh_formats import EXTRA, FORMATS, suffix_of
+from gmc_bench.bodies.mesh_formats import EXTRA, FORMATS, readable, suffix_of
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
 from gmc_bench.bodies.mjcf_writer import FLAT_GROUND, FLAT_HEIGHT
 from gmc_bench.bodies.model_files import (
@@ -277,7 +277,7 @@ def read_robot(
     """Read one robot and try it out; nothing is stored.
 
     Args:
-        path: a MJCF or URDF file; what it refers to must be in its folder, or in `root`.
+        path: a MJCF or URDF file; what it refers to must be in its package, or in `root`.
         sandbox: where the engine works on it.
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that it is tried for; 0 for no trial.
@@ -353,8 +353,7 @@ def _with_armature(body: Morphology, armature: float) -> tuple[Morphology, list[
 
 def _advice(body: Morphology, sandbox: Sandbox, seconds: float) -> str:
     """Return what to do about a robot whose trial diverges."""
-    reasons = [*mass_doubts(body), *strength_doubts(body)]
-    helpful = []
+    enough = None
     for armature in _ARMATURES:
         steadier, raised = _with_armature(body, armature)
         try:
@@ -363,18 +362,20 @@ def _advice(body: Morphology, sandbox: Sandbox, seconds: float) -> str:
             continue
         if trial["warnings"] or not raised:
             continue
-        helpful.append(armature)
+        enough = armature
         # One whose joints still rush would diverge under other controls.
         if not list(speed_doubts(steadier, trial)):
-            reasons = []
             break
-    if helpful and not reasons:
+    else:
+        if strong := list(strength_doubts(body, "strong")):
+            return f"correct what its file says: {'; '.join(strong)}"
+    if enough is not None:
         return (
-            f"it simulates with --armature {helpful[-1]:g}, the inertia that rotors of motors add "
-            f"to its joints (kg m^2, of slides kg)"
+            f"it simulates with --armature {enough:g}, the inertia that rotors of motors add to "
+            f"its joints (kg m^2, of slides kg)"
         )
-    if reasons:
-        return f"correct what its file says: {'; '.join(reasons)}"
+    if light := list(mass_doubts(body)):
+        return f"correct what its file says: {'; '.join(light)}"
     return "check masses, gears, gains and ranges, or add damping and armature"
 
 
@@ -389,9 +390,10 @@ def _compile(source: ModelFiles, sandbox: Sandbox, keyframe: str | None) -> dict
                 f"with <mujoco>, or URDF, which begins with <robot>"
             ) from error
         for name in source.missing:
-            if PurePosixPath(name).name in str(error):
-                shown = clean_name("/".join(PurePosixPath(name).parts[-_SHOWN:]))
-                if name.lower().endswith(UNREADABLE):
+            if PurePosixPath(name).name and PurePosixPath(name).name in str(error):
+                parts = PurePosixPath(name.partition("://")[2] or name).parts
+                shown = clean_name("/".join(parts[-_SHOWN:]))
+                if name.lower().endswith(UNREADABLE) and not (source.urdf and readable(name)):
                     turns = source.urdf and suffix_of(name) in FORMATS
                     more = f", or let the import do it: {EXTRA}" if turns else ""
                     raise FlawError(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,7 +38,8 @@ def find_doubts(body: Morphology, model: dict[str, Any], trial: dict[str, Any]) 
         *_range_doubts(model),
         *_angle_doubts(body, model),
         *_drive_doubts(body),
-        *strength_doubts(body),
+        *strength_doubts(body, "strong"),
+        *strength_doubts(body, "weak"),
         *speed_doubts(body, trial),
         *_contact_doubts(body, trial),
         *_world_doubts(model),
@@ -123,8 +124,8 @@ def _drive_doubts(body: Morphology) -> Iterator[str]:
         yield f"no actuator drives {shorten(idle)}"
 
 
-def strength_doubts(body: Morphology) -> Iterator[str]:
-    """Notice motors that are very strong or weak for the robot, one sentence each."""
+def strength_doubts(body: Morphology, word: Literal["strong", "weak"]) -> Iterator[str]:
+    """Notice motors that are too strong for the robot, or too weak, in at most one sentence."""
     mass = sum(map(_mass, body.limbs))
     units = {
         j.name: "N m" if j.kind == "hinge" else "N" for limb in body.limbs for j in limb.joints
@@ -133,17 +134,19 @@ def strength_doubts(body: Morphology) -> Iterator[str]:
     for motor in body.actuators:
         limit = max(map(abs, motor.torque_range)) if motor.torque_range else abs(motor.gear)
         torques[motor.joint] = min(limit, abs(motor.gear)) if motor.kind == "motor" else limit
-    for word, odd in (
-        ("strong", [name for name, torque in torques.items() if torque > _STRONG * mass]),
-        ("weak", [name for name, torque in torques.items() if torque < _WEAK * mass]),
-    ):
-        if odd:
-            shown = []
-            for unit in ("N m", "N"):
-                numbers = sorted({f"{torques[name]:.3g}" for name in odd if units[name] == unit})
-                shown += [f"{' '.join(numbers)} {unit}"] if numbers else []
-            strengths = " and ".join(shown)
-            yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({strengths})"
+    strong = word == "strong"
+    odd = [
+        name
+        for name, torque in torques.items()
+        if (torque > _STRONG * mass if strong else torque < _WEAK * mass)
+    ]
+    if odd:
+        shown = []
+        for unit in ("N m", "N"):
+            numbers = sorted({f"{torques[name]:.3g}" for name in odd if units[name] == unit})
+            shown += [f"{' '.join(numbers)} {unit}"] if numbers else []
+        strengths = " and ".join(shown)
+        yield f"motors are very {word} for {mass:.3g} kg: {shorten(odd)} ({strengths})"
 
 
 def speed_doubts(body: Morphology, trial: dict[str, Any]) -> Iterator[str]:

@@ -89,7 +89,7 @@ def find_root(draft: Draft) -> int:
     moving = [root for root, tree in trees.items() if tree & jointed]
     robots = [root for root in moving if trees[root] & driven] or moving
     # Files of robots with fewer joints keep the motors of the others on bodies that stand alone.
-    chains = [root for root in robots if len(trees[root] & jointed) > 1]
+    chains = [root for root in robots if len(trees[root]) > 1]
     robots = chains if len(chains) == 1 else robots
     if len(robots) != 1:
         found = shorten([repr(bodies[root]["name"]) for root in robots]) or "nothing that moves"

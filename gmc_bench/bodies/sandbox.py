@@ -76,7 +76,8 @@ class Sandbox:
 
         Args:
             text: MJCF or URDF.
-            files: what it refers to, by the name under which the engine looks for it.
+            files: what it refers to, by the name under which the engine looks for it, or, of
+                meshes that are turned first, whose `stl_name` it looks for.
             urdf: the text is URDF; a link with two parents then closes a loop.
             keyframe: the start pose; None takes `home` where there is one, or else, as `none`
                 does, the pose in which the model is written.

@@ -37,7 +37,7 @@ _FLAGS = (
 """Parts of the physics that files can switch off."""
 
 
-_FLAT = re.compile(r"mesh volume is too small: (\S+)")
+_FLAT = re.compile(r"mesh volume is too small: (.*?) ?\. Try")
 
 
 def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:

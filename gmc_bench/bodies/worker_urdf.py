@@ -1,4 +1,4 @@
-"""Make trees of URDF files with loops; used inside the worker process."""
+"""Make trees of URDF files with loops, and mend what the engine refuses; used inside the worker."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -13,8 +13,16 @@ from gmc_bench.bodies.model_files import clean_name
 _MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 _THIN = 1e-3  # least second moment of a mended inertia, of the greatest
 _LEAST = 1e-12  # kg m^2; the engine takes moments below 1e-14 for none
-_DECLARATION = re.compile(r"<\?xml\b.*?\?>", re.DOTALL)
-_PREFIX = re.compile(r"(</?[\w.-]+):(?=[\w.-])")
+_ROUNDING = 1e-9  # relative; by so much the moments of a plate may miss equality
+_LOOSE = (
+    (re.compile(r"<\?xml\b.*?\?>", re.DOTALL), ""),
+    (re.compile(r"\sxmlns(:[\w.-]+)?\s*=\s*(\"[^\"]*\"|'[^']*')"), ""),
+    (re.compile(r"(</?[\w.-]+):(?=[\w.-])"), r"\1_"),
+    (re.compile(r"(\s[\w.-]+):([\w.-]+\s*=)"), r"\1_\2"),
+    (re.compile(r"&(?!#?\w+;)"), "&amp;"),
+)
+"""What the engine reads and XML forbids, or means otherwise: declarations anywhere, names with a
+colon, which are no namespaces to the engine, and ampersands."""
 _RIGID = ("fixed", "floating")
 """Types of joints that turn or slide nothing."""
 
@@ -70,8 +78,18 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
 
 
 def _parse(text: str) -> ET.Element:
-    """Parse a URDF as loosely as the engine does, which knows neither declarations nor prefixes."""
-    return ET.fromstring(_PREFIX.sub(r"\1_", _DECLARATION.sub("", text)))
+    """Parse a URDF without comments as loosely as the engine does.
+
+    Raises:
+        RefusalError: it is no XML.
+    """
+    for pattern, replacement in _LOOSE:
+        text = pattern.sub(replacement, text)
+    end = text.rfind("</robot>")
+    try:
+        return ET.fromstring(text[: end + len("</robot>")] if end >= 0 else text)
+    except ET.ParseError as error:
+        raise RefusalError(f"is no well-formed XML ({error})") from error
 
 
 def _fix_locked(root: ET.Element) -> list[str]:
@@ -172,7 +190,8 @@ def mend(text: str) -> tuple[str, list[str]]:
 def _mend_inertia(element: ET.Element) -> bool:
     """Change an inertia that no rigid body has, and return whether it was one.
 
-    Products of inertia that it does not state are 0.
+    That of a plate, which the engine may refuse for rounding, changes by about as much. Products of
+    inertia that are not stated are 0.
     """
     for name in _MOMENTS[3:]:
         element.set(name, element.get(name, "0"))
@@ -181,18 +200,18 @@ def _mend_inertia(element: ET.Element) -> bool:
         moments, axes = np.linalg.eigh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     except (ValueError, np.linalg.LinAlgError):  # the engine says so
         return False
-    # Moments of a plate may miss equality by rounding.
-    positive = moments[0] > max(_LEAST, _THIN**2 * moments[2])
-    if moments.sum() < -_LEAST or (positive and moments[0] + moments[1] > moments[2]):
+    spare = moments[0] + moments[1] - moments[2]
+    possible = moments[0] > _LEAST / 10 and spare > -_ROUNDING * moments[2]
+    if moments.sum() < -_LEAST or (possible and spare > _ROUNDING * moments[2]):
         return False
     # The moment about an axis is the sum of the second moments along the other two.
     along = moments.sum() / 2 - moments
-    along = np.maximum(along, max(_LEAST, _THIN * along.max()))
+    along = np.maximum(along, max(_LEAST, (_ROUNDING if possible else _THIN) * along.max()))
     inertia = axes @ np.diag(along.sum() - along) @ axes.T
     places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
     for name, place in zip(_MOMENTS, places, strict=True):
         element.set(name, repr(float(inertia[place])))
-    return True
+    return not possible
 
 
 def describe_ties(model: Any, data: Any, joints: list[ET.Element]) -> list[dict[str, Any]]:

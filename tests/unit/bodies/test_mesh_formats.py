@@ -1,6 +1,8 @@
 """Meshes that the engine does not read: turned in the sandbox, with the packages that are there."""
 
+import io
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +31,8 @@ end_header
 3 0 3 2
 3 1 2 3
 """
+
+END = "</geometry></collision></link></robot>"
 
 
 def collada(size=0.1, unit=1.0, up="Z_UP", lift=0.0):
@@ -86,6 +90,30 @@ def test_other_formats_are_in_metres():
     np.testing.assert_allclose(
         _corners(mesh_formats.to_stl("a.ply", data)), [[0.0, 0.0, 0.0], [0.1, 0.2, 0.3]], atol=1e-6
     )
+
+
+def test_gltf_is_read_without_files_beside_it():
+    import trimesh
+
+    mesh = trimesh.load_mesh(io.BytesIO(PLY.format(x=0.1, y=0.2, z=0.3).encode()), file_type="ply")
+    corners = _corners(mesh_formats.to_stl("a.glb", mesh.export(file_type="glb")))
+    np.testing.assert_allclose(corners, [[0.0, 0.0, 0.0], [0.1, 0.2, 0.3]], atol=1e-6)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_the_process_that_turns_meshes_can_open_no_file(sandbox):
+    (tmp_path / "arm.dae").write_text(collada())
+    text = (
+        f"<robot name='a'><link name='l'><collision><geometry><mesh filename='arm.dae.stl'/>{END}"
+    )
+    sandbox.read(text, {"arm.dae": collada().encode()}, urdf=True)
+    pid = sandbox._process.pid
+    assert "--meshes" in Path(f"/proc/{pid}/cmdline").read_text()
+    open_files = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    soft, hard = next(line.split()[3:5] for line in limits if line.startswith("Max open files"))
+    assert soft == hard
+    assert set(range(int(soft))) <= open_files
 
 
 def test_a_robot_has_the_box_around_a_mesh_whatever_its_format(read):

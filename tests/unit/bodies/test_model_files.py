@@ -1,11 +1,13 @@
 import os
+import re
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from gmc_bench.bodies import model_files
-from gmc_bench.bodies.model_files import collect_files, robots_among
+from gmc_bench.bodies.model_files import collect_files, package_around, robots_among
 from gmc_bench.core.errors import MorphologyError
 
 
@@ -271,6 +273,31 @@ def test_a_model_of_a_ros_package_finds_the_files_of_the_package(folder, referen
     path.write_text('<robot><mesh filename="../../../canary.stl"/></robot>')
     with pytest.raises(MorphologyError, match="outside its folder"):
         collect_files(path)
+    far = folder / "a" / "b" / "c" / "d" / "e"
+    far.mkdir(parents=True)
+    assert package_around(far) == far
+    assert package_around(far.parent) == folder
+
+
+def test_folders_that_hold_more_than_a_robot_are_no_package(folder, monkeypatch):
+    for name in ("robots", "meshes"):
+        (folder / name).mkdir()
+    assert package_around(folder / "robots") == folder
+    (folder / "package.xml").write_text("<package/>")
+    monkeypatch.setenv("HOME", str(folder))
+    assert package_around(folder / "robots") == folder / "robots"
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    assert package_around(folder / "robots") == folder / "robots"
+    assert package_around(Path("/robots")) == Path("/robots")
+
+
+def test_endless_references_take_no_time(folder):
+    reference = f"package://{'a/' * 100_000}x.stl"
+    start = time.perf_counter()
+    found = _collect(folder, f"<robot><mesh filename='{reference}'/></robot>", "robot.urdf")
+    assert time.perf_counter() - start < 1.0
+    assert found.missing == (reference,)
 
 
 def test_files_of_one_name_that_a_urdf_refers_to_are_told_apart(folder):
@@ -281,13 +308,30 @@ def test_files_of_one_name_that_a_urdf_refers_to_are_told_apart(folder):
     text = (
         "<robot><mesh filename='package://a/part.stl'/><mesh filename=\"b/part.stl\"/>"
         "<mesh filename='c/part.stl'/><mesh filename='b/../b/part.stl'/>"
-        "<!-- b/part.stl --></robot>"
+        "</robot>"
     )
-    found = _collect(folder, text, "robot.urdf")
+    # A quote that a comment leaves open would hide the references after it.
+    found = _collect(folder, f"<robot><!-- filename='b/part.stl -->{text[7:]}", "robot.urdf")
     assert found.files == {"part.stl": b"a", "part~2.stl": b"b"}
     assert found.text == text.replace('"b/part.stl"', '"part~2.stl"').replace(
         "'b/../b/part.stl'", '"part~2.stl"'
     )
+
+
+def test_meshes_of_a_urdf_differ_in_what_the_engine_calls_them(folder):
+    """It drops suffixes and ignores case; a mesh that is turned has another suffix."""
+    names = ("p.obj", "p.stl", "P.STL", "q.ply", "q.ply.stl")
+    for place, name in enumerate(names):
+        (folder / str(place)).mkdir()
+        (folder / str(place) / name).write_text(name)
+    meshes = "".join(f"<mesh filename='{place}/{name}'/>" for place, name in enumerate(names))
+    found = _collect(folder, f"<robot>{meshes}</robot>", "robot.urdf")
+    assert found.files == {
+        "p.obj": b"p.obj", "p~2.stl": b"p.stl", "P~3.STL": b"P.STL", "q.ply": b"q.ply",
+        "q.ply~2.stl": b"q.ply.stl",
+    }  # fmt: skip
+    shown = ["0/p.obj", "p~2.stl", "P~3.STL", "q.ply.stl", "q.ply~2.stl"]
+    assert re.findall(r"""filename=["']([^"']*)""", found.text) == shown
 
 
 def test_an_include_may_name_the_folder_of_meshes(folder):

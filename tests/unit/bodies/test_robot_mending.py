@@ -62,11 +62,25 @@ def test_inertias_that_no_body_has_become_those_of_a_similar_one(read, given, ex
     assert doubt.startswith("inertias that no rigid body has are replaced by similar ones: arm;")
 
 
-def test_inertias_that_a_body_has_stay_beside_one_that_none_has(read):
-    base = _inertia(0.03, 0.02, 0.02, 0.004)
-    found = [read(_urdf(arm, base)) for arm in (_inertia(0.008, 0.004, 0.002), _BALL)]
-    assert found[0].body.limbs[0].inertia == found[1].body.limbs[0].inertia
-    assert not any("no rigid body" in doubt for doubt in found[1].doubts)
+@pytest.mark.parametrize(
+    "moments", [(0.03, 0.02, 0.02, 0.004), (0.01, 0.01, 0.02), (1e-9, 0.01, 0.01)]
+)
+def test_inertias_that_a_body_has_stay_beside_one_that_none_has(read, moments):
+    """Also those of a plate and of a rod, which are at the edge of what a body can have."""
+    base = _inertia(*moments)
+    mended, plain = (read(_urdf(arm, base)) for arm in (_inertia(0.008, 0.004, 0.002), _BALL))
+    for limb, same in zip(mended.body.limbs[:1], plain.body.limbs[:1], strict=True):
+        assert limb.inertia.moments == pytest.approx(same.inertia.moments, rel=1e-6, abs=1e-10)
+    (doubt,) = (doubt for doubt in mended.doubts if "no rigid body" in doubt)
+    assert ": arm;" in doubt
+    assert not any("no rigid body" in doubt for doubt in plain.doubts)
+
+
+def test_a_plate_that_misses_equality_by_rounding_is_no_doubt(read):
+    text = _urdf(_inertia(0.01, 0.013, 0.023)).replace('izz="0.023"', 'izz="0.02300000000001"')
+    found = read(text)
+    assert sorted(found.body.limbs[1].inertia.moments) == pytest.approx([0.01, 0.013, 0.023])
+    assert not any("no rigid body" in doubt for doubt in found.doubts)
 
 
 def test_shapes_for_the_eye_that_the_engine_cannot_read_do_not_matter(read):
@@ -84,20 +98,31 @@ def test_shapes_for_the_eye_that_the_engine_cannot_read_do_not_matter(read):
     [
         ("<robot", "\n<!-- made by hand -->\n<?xml version='1.0' encoding='utf-8'?>\n<robot"),
         ("</robot>", "<sensor:camera name='eye'><sensor:rate/></sensor:camera></robot>"),
+        ("<robot", "<robot xmlns='http://drake.mit.edu' xmlns:xi=\"http://www.w3.org\" xi:x='1'"),
+        ("</robot>", "<!-- ---- left leg ---- --></robot>"),
+        ("</robot>", "<gazebo><a b='1 & 2 &amp; 3'/></gazebo></robot>\nmore"),
         ('ixy="0" ixz="0" iyz="0"', ""),
     ],
 )
 def test_what_other_readers_let_pass_does_not_stop_an_import(read, old, new):
-    assert old in _urdf()
-    assert read(_urdf().replace(old, new)).body == read(_urdf()).body
+    plain = _urdf(_inertia(0.008, 0.004, 0.002))  # which has to be mended
+    assert old in plain
+    assert read(plain.replace(old, new)).body == read(plain).body
 
 
-def test_a_mesh_without_volume_stands_for_its_surface(read, tmp_path):
+def test_what_is_no_xml_is_called_so(read):
+    with pytest.raises(MorphologyError, match=r"'two' is no well-formed XML \(mismatched tag"):
+        read(_urdf().replace("</link>", "</lnk>", 1))
+
+
+def test_meshes_without_volume_stand_for_their_surfaces(read, tmp_path):
     size = 1e-5  # m; the volume is less than the engine takes for some
-    (tmp_path / "speck.obj").write_text(robots.PART.replace(".1", f"{size:g}"))
-    mesh = '<collision><geometry><mesh filename="speck.obj"/></geometry></collision>'
-    body = read(_urdf(more=mesh)).body
-    assert [geom.kind for geom in body.limbs[1].geoms] == ["sphere", "box"]
+    names = ("speck.obj", "my speck.obj")
+    for name in names:
+        (tmp_path / name).write_text(robots.PART.replace(".1", f"{size:g}"))
+    mesh = '<collision><geometry><mesh filename="{}"/></geometry></collision>'
+    body = read(_urdf(more="".join(map(mesh.format, names)))).body
+    assert [geom.kind for geom in body.limbs[1].geoms] == ["sphere", "box", "box"]
     assert body.limbs[1].inertia.mass == 0.5
 
 
@@ -111,9 +136,10 @@ def test_joints_whose_limits_are_both_zero_are_named_where_nothing_else_moves(re
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("package://two/meshes/arm.dae", "the file 'two/meshes/arm.dae', whose format MuJoCo does "
-         "not read; convert it (meshes to .obj or .stl)"),
-        ("package://two/deep/meshes/arm.stl", "the file 'deep/meshes/arm.stl', which is not in "),
+        ("package://two/arm.fbx", "the file 'two/arm.fbx', whose format MuJoCo does not read; "
+         "convert it (meshes to .obj or .stl) and name the new file in the robot's"),
+        ("package://two/meshes/arm.dae", "the file 'two/meshes/arm.dae', which is not in /"),
+        ("package://arm.stl", "the file 'arm.stl', which is not in /"),
     ],
 )  # fmt: skip
 def test_files_that_are_not_there_are_told_from_those_that_cannot_be_read(read, name, reason):
@@ -144,6 +170,40 @@ def test_motors_that_no_armature_tames_are_named(read):
     advice = "; correct what its file says: .*motors are very strong .*: swing"
     with pytest.raises(MorphologyError, match=advice):
         read(_rushing_urdf(effort=5e4))
+
+
+class _Stub:
+    """Trials that end as told for each armature."""
+
+    def __init__(self, sandbox, speeds):
+        self.read = sandbox.read
+        self._speeds = speeds
+
+    def roll_out(self, text, *, steps, seed):
+        armature = float(re.search(r'armature="([^"]+)"', text)[1]) if "armature" in text else 0.0
+        speed = self._speeds.get(armature)
+        return {
+            "warnings": [] if speed else ["mjWARN_BADQACC"],
+            "time": 0.1,
+            "speeds": {"swing": speed},
+        }
+
+
+@pytest.mark.parametrize(
+    ("speeds", "effort", "advice"),
+    [
+        ({0.001: 900.0, 0.01: 100.0, 0.1: 10.0}, 5, "it simulates with --armature 0.01,"),
+        ({0.001: 900.0, 0.01: 800.0, 0.1: 700.0}, 5, "it simulates with --armature 0.1,"),
+        ({0.01: 900.0}, 0.001, "it simulates with --armature 0.01,"),  # weak motors are no reason
+        ({0.001: 900.0}, 5000, "correct what its file says: motors are very strong for 2.5 kg"),
+        ({}, 5, "check masses, gears, gains and ranges, or add damping and armature"),
+    ],
+)
+def test_advice_is_what_the_trials_say(sandbox, tmp_path, speeds, effort, advice):
+    (tmp_path / "two.urdf").write_text(_urdf().replace('effort="5"', f'effort="{effort}"'))
+    with pytest.raises(MorphologyError) as error:
+        read_robot(tmp_path / "two.urdf", _Stub(sandbox, speeds))
+    assert f"mjWARN_BADQACC; {advice}" in str(error.value)
 
 
 def test_armature_is_raised_and_never_lowered(read):
