@@ -102,10 +102,8 @@ def test_gltf_is_read_without_files_beside_it():
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_the_process_that_turns_meshes_can_open_no_file(sandbox):
-    (tmp_path / "arm.dae").write_text(collada())
-    text = (
-        f"<robot name='a'><link name='l'><collision><geometry><mesh filename='arm.dae.stl'/>{END}"
-    )
+    mesh = "<mesh filename='arm.dae.stl'/>"
+    text = f"<robot name='a'><link name='l'><collision><geometry>{mesh}{END}"
     sandbox.read(text, {"arm.dae": collada().encode()}, urdf=True)
     pid = sandbox._process.pid
     assert "--meshes" in Path(f"/proc/{pid}/cmdline").read_text()
