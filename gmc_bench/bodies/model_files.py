@@ -119,7 +119,7 @@ def package_around(folder: Path) -> Path:
 
     Their meshes lie elsewhere in the package. It has a `package.xml` (ROS), or holds one of the
     folders `urdf`, `mjcf`, `xml` and `robots` beside `meshes` or `assets`. It is never the root of
-    the file system, the user's own folder or that for temporary files, whose other files are not
+    the file system, the home folder or the folder for temporary files, whose other files are not
     the robot's.
     """
     common = {Path(folder.anchor), Path(tempfile.gettempdir()), Path(os.path.expanduser("~"))}  # noqa: PTH111
