@@ -96,7 +96,7 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
         raise MorphologyError(f"cannot read {path} (its links lead in a circle)") from error
     shown = clean_name(path.name)
     text = _decode(data, shown)
-    urdf = root_tag(text) == "robot"
+    urdf = root_tag(text) == "robot"  # many models keep URDF in a file called `.xml`
     bare = _without(text, "<!--", "-->")
     if urdf and "<xacro:" in bare:
         raise MorphologyError(
@@ -108,7 +108,6 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     # often called like those for contacts, need not be read.
     keeps = re.search(r"discardvisual\s*=\s*[\"']false", bare)
     collector.scan(_without_visual_shapes(bare) if urdf and not keeps else bare)
-    # The root element decides; many models keep URDF in a file called `.xml`.
     if urdf:  # a comment may look like a reference
         text = collector.rename_in(bare)
     return ModelFiles(name, text, urdf, root, collector.files, tuple(collector.missing))
