@@ -59,11 +59,9 @@ def _add_import(actions: Any) -> None:
     parser = add_verb(
         actions,
         "import",
-        "Check robots and keep them: one MJCF or URDF file, a folder of them, or a folder of train "
-        "and test bodies (train/ and test/, each with xml/ and metadata/).",
+        "Check and keep robots (a MJCF or URDF file, a folder of them) or train/ and test/ bodies.",
         _IMPORT,
-        usage="gmc-bench morphologies import [SET] PATH [--as SET] [--keyframe NAME] [--seconds S] "
-        "[--root FOLDER] [--armature A]",
+        usage="gmc-bench morphologies import [SET] PATH [options]",
     )
     parser.add_argument("names", metavar="[SET] PATH", nargs="+", help="name to keep, files")
     parser.add_argument("--as", dest="name", metavar="SET", help="name to keep (default: PATH's)")
@@ -75,8 +73,7 @@ def _add_import(actions: Any) -> None:
     text = "folder that holds all files of the robot (default: its package, or the file's own)"
     parser.add_argument("--root", metavar="FOLDER", help=text)
     text = "least inertia that motors add to joints, in kg m^2, to slides in kg (default: none)"
-    inertia = amount("kg m^2", zero=True)
-    parser.add_argument("--armature", type=inertia, metavar="A", help=text)
+    parser.add_argument("--armature", type=amount("kg m^2", zero=True), metavar="A", help=text)
     parser.set_defaults(execute=_import, parser=parser)
 
 
