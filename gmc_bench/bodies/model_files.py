@@ -129,9 +129,12 @@ def package_around(folder: Path) -> Path:
         if (place / _PACKAGE).is_file():
             return place
     above = folder.parent
-    if folder.name in ROBOT_FOLDERS and above not in common:
-        return above if any((above / name).is_dir() for name in _MESH_FOLDERS) else folder
-    return folder
+    has_package = (
+        folder.name in ROBOT_FOLDERS
+        and above not in common
+        and any((above / name).is_dir() for name in _MESH_FOLDERS)
+    )
+    return above if has_package else folder
 
 
 def robots_among(files: Sequence[Path]) -> list[Path]:

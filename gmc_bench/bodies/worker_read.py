@@ -35,9 +35,8 @@ _FLAGS = (
     "clampctrl", "actuation", "filterparent",
 )  # fmt: skip
 """Parts of the physics that files can switch off."""
-
-
 _FLAT = re.compile(r"mesh volume is too small: (.*?) ?\. Try")
+"""How the engine refuses a mesh, and its name."""
 
 
 def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:
