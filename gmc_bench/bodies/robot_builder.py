@@ -64,6 +64,8 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
         joint["number"] = number
     draft = Draft(model, notes)
     group_bodies(draft, find_root(draft))
+    if model["was_global"]:
+        draft.notes.append("its global coordinates, which MuJoCo 2.3.3 read last, are converted")
     if model["locked"]:
         names = shorten([joint or "an unnamed joint" for joint in model["locked"]])
         draft.notes.append(f"joints whose limits are both 0 are fixed now: {names}")

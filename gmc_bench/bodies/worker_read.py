@@ -1,17 +1,17 @@
 """Describe a model that the engine compiled, in plain numbers; used inside the worker process."""
 
 import base64
-import contextlib
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
 
 from gmc_bench.bodies.mesh_formats import readable, stl_name, to_stl
 from gmc_bench.bodies.model_files import clean_name
+from gmc_bench.bodies.worker_frames import are_global, read_global
 from gmc_bench.bodies.worker_urdf import (
     RefusalError,
     describe_ties,
@@ -39,30 +39,39 @@ _FLAT = re.compile(r"mesh volume is too small: (.*?) ?\. Try")
 """How the engine refuses a mesh, and its name."""
 
 
-def _compile(request: dict[str, Any], text: str) -> tuple[Any, list[str]]:
-    """Compile a model, a URDF if need be without what the engine refuses but need not.
+class _Compiled(NamedTuple):
+    """A model that the engine compiled, and what had to change."""
 
-    Returns:
-        The model, and the links whose inertias changed.
-    """
+    model: Any
+    mended: Sequence[str] = ()
+    """Links whose inertias changed."""
+    was_global: bool = False
+    """Its coordinates were global ones."""
+
+
+def _compile(request: dict[str, Any], text: str) -> _Compiled:
+    """Compile a model, a URDF if need be without what the engine refuses but need not."""
     files = {name: base64.b64decode(data) for name, data in request["files"].items()}
     files |= {stl_name(name): _stl(name, files[name]) for name in filter(readable, list(files))}
-    with contextlib.suppress(ValueError):
-        return _compile_once(text, files), []
-    mended: list[str] = []
+    try:
+        return _Compiled(_compile_once(text, files))
+    except ValueError as error:
+        if are_global(error):
+            return _Compiled(_finish(read_global(text, files)), was_global=True)
+    mended: Sequence[str] = ()
     sheets: list[str] = []
     if request["urdf"]:
         text, mended = mend(text)
         while True:
             try:
-                return _compile_once(text, files, sheets), mended
+                return _Compiled(_compile_once(text, files, sheets), mended)
             except ValueError as error:
                 flat = _FLAT.search(str(error))
                 if flat is None or flat[1] in sheets:
                     break
                 sheets.append(flat[1])
     # A base that floats in a link named "world" compiles only when that link is the world.
-    return mujoco.MjModel.from_xml_string(text, assets=files), mended
+    return _Compiled(mujoco.MjModel.from_xml_string(text, assets=files), mended)
 
 
 def _stl(name: str, data: bytes) -> bytes:
@@ -75,11 +84,15 @@ def _stl(name: str, data: bytes) -> bytes:
 def _compile_once(text: str, files: Mapping[str, bytes], sheets: Sequence[str] = ()) -> Any:
     """Compile a model; of the meshes `sheets` the surface has mass and not the volume."""
     spec = mujoco.MjSpec.from_string(text, include=files, assets=files)
-    # Links joined by fixed joints stay apart from the world, so that the base is found.
-    spec.compiler.fusestatic = False
     for mesh in spec.meshes:
         if mesh.name in sheets:
             mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    return _finish(spec)
+
+
+def _finish(spec: Any) -> Any:
+    # Links joined by fixed joints stay apart from the world, so that the base is found.
+    spec.compiler.fusestatic = False
     # Nothing is simulated here, so files that reserve gigabytes for it need not get them.
     spec.memory = spec.nstack = spec.nconmax = spec.njmax = -1
     return spec.compile()
@@ -96,7 +109,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     locked: list[str] = []
     if request["urdf"]:
         text, ties, locked = untie(text)
-    model, mended = _compile(request, text)
+    model, mended, was_global = _compile(request, text)
     for key, what in _COUNTED.items():
         if getattr(model, key) > _MAX_PARTS:
             raise RefusalError(
@@ -120,6 +133,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "clamped": clamped,
         "locked": locked,
         "mended": mended,
+        "was_global": was_global,
         "keyframes": [clean_name(model.key(i).name) for i in range(model.nkey)],
         "timestep": float(model.opt.timestep),
         "fluid": bool(model.opt.density or model.opt.viscosity),
