@@ -28,6 +28,7 @@ _MODEL = re.compile(rf"<model\b[^<>]*?\bfile{_VALUE}")
 _OUTWARD = re.compile(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:")
 """How a path starts that is absolute or leads out of the folder it is relative to."""
 _VISUAL = re.compile(r"<visual(?=[\s/>])")
+_TEXTS = (".xml", ".mjcf")
 _SCHEME = re.compile(r"(package|file|model)://", re.IGNORECASE)
 ROBOT_FOLDERS = ("urdf", "mjcf", "xml", "robots")
 """Where packages keep their robot files."""
@@ -207,7 +208,7 @@ class _Collector:
             names = self._references(text, model)
             attached = set(_values(_MODEL, text))
             for name in names:
-                if not name.lower().endswith((".xml", ".mjcf")):
+                if not name.lower().endswith(_TEXTS):
                     others.append((name, place, model))
                     continue
                 for found, data in self._find(name, place, model):
@@ -263,6 +264,8 @@ class _Collector:
         if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
             raise self._outside(name)
         places = [os.path.join(model.home, folder) for folder in model.folders]  # noqa: PTH118
+        if name.lower().endswith(_TEXTS):  # the engine does not look there for texts
+            places = [path for path in places if not _OUTWARD.match(os.path.normpath(path))]
         homes = [str(model.home)]
         if scheme:  # packages lie anywhere below the root; other names start where the model is
             inside = map(os.path.normpath, model.folders)
@@ -319,7 +322,7 @@ class _Collector:
 
     def _read_inside(self, joined: str, name: str) -> bytes | None:
         if _OUTWARD.match(joined):
-            raise self._outside(name)
+            raise self._outside(joined)
         try:
             place = (self._root / joined).resolve(strict=True)
         except (OSError, RuntimeError, ValueError):

@@ -391,3 +391,15 @@ def test_templates_are_refused_with_the_way_out(folder):
 
 def test_names_hold_no_control_characters(folder):
     assert _collect(folder, "<mujoco/>", "new\nline.xml").name == "new_line"
+
+
+def test_included_texts_are_not_looked_for_where_meshes_are(tmp_path):
+    robot = tmp_path / "robot"
+    robot.mkdir()
+    (robot / "legs.xml").write_text("<mujoco/>")
+    head = '<mujoco><compiler meshdir="../meshes"/><include file="legs.xml"/>'
+    (robot / "a.xml").write_text(f"{head}</mujoco>")
+    assert list(collect_files(robot / "a.xml", robot).files) == ["legs.xml"]
+    (robot / "a.xml").write_text(f'{head}<asset><mesh file="leg.stl"/></asset></mujoco>')
+    with pytest.raises(MorphologyError, match=r"'\.\./meshes/leg\.stl', which is outside"):
+        collect_files(robot / "a.xml", robot)
