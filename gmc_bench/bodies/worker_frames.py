@@ -77,15 +77,15 @@ def are_global(error: Exception) -> bool:
     return "global coordinates" in str(error)
 
 
-def read_global(text: str, files: Mapping[str, bytes]) -> Any:
-    """Read MJCF with global coordinates.
+def parse_global(text: str, files: Mapping[str, bytes]) -> Any:
+    """Parse MJCF with global coordinates as if they were local ones, for `to_local`.
 
     Args:
         text: the model.
         files: what it includes and refers to.
 
     Returns:
-        The same model with local coordinates, an `MjSpec`. Cameras and lights are misplaced.
+        The model, an `MjSpec`.
 
     Raises:
         RefusalError: only some of its files have global coordinates, or it has elements that
@@ -109,26 +109,17 @@ def read_global(text: str, files: Mapping[str, bytes]) -> Any:
             f"converted; write its bodies out"
         )
     whole = {**files} | {name: _without(each).encode() for name, each in included.items()}
-    spec = mujoco.MjSpec.from_string(_without(text), include=whole, assets=whole)
-    spec.compiler.fusestatic = False
-    _to_local(spec, spec.compile())
-    return spec
+    return mujoco.MjSpec.from_string(_without(text), include=whole, assets=whole)
 
 
-def _without(text: str) -> str:
-    """Return a text without its statement on coordinates, every body of it with a place."""
-    text = _COMPILER.sub(r"<compiler\1", text)
-    return _BODY.sub(
-        lambda m: m[0] if _PLACED.search(m[1]) else f'<body pos="{_NOWHERE} 0 0"', text
-    )
-
-
-def _to_local(spec: Any, literal: Any) -> None:
+def to_local(spec: Any, literal: Any) -> None:
     """Give the parts of a model, whose numbers are those of the world, places in their bodies.
 
+    Not to cameras and lights, which nothing here reads.
+
     Args:
-        spec: the model; changed.
-        literal: the same, compiled as if its coordinates were local.
+        spec: what `parse_global` returned; changed.
+        literal: the same, compiled.
     """
     frames: dict[int, Frame] = {0: Frame.of((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))}
     for body in sorted(spec.bodies, key=lambda body: int(body.id)):
@@ -163,6 +154,14 @@ def _to_local(spec: Any, literal: Any) -> None:
         else:  # no point, or that of a weld which states none: the place of its second body
             continue
         tie.data[:3] = frames[spec.body(body).id].point(tie.data[:3])
+
+
+def _without(text: str) -> str:
+    """Return a text without its statement on coordinates, every body of it with a place."""
+    text = _COMPILER.sub(r"<compiler\1", text)
+    return _BODY.sub(
+        lambda m: m[0] if _PLACED.search(m[1]) else f'<body pos="{_NOWHERE} 0 0"', text
+    )
 
 
 def _stated(spec: Any, part: Any) -> Frame:

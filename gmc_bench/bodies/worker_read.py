@@ -11,7 +11,7 @@ import numpy as np
 
 from gmc_bench.bodies.mesh_formats import readable, stl_name, to_stl
 from gmc_bench.bodies.model_files import clean_name
-from gmc_bench.bodies.worker_frames import are_global, read_global
+from gmc_bench.bodies.worker_frames import are_global, parse_global, to_local
 from gmc_bench.bodies.worker_urdf import (
     RefusalError,
     describe_ties,
@@ -56,8 +56,10 @@ def _compile(request: dict[str, Any], text: str) -> _Compiled:
     try:
         return _Compiled(_compile_once(text, files))
     except ValueError as error:
-        if are_global(error):
-            return _Compiled(_finish(read_global(text, files)), was_global=True)
+        if are_global(error) and not request["urdf"]:
+            spec = parse_global(text, files)
+            to_local(spec, literal=_finish(spec))
+            return _Compiled(_finish(spec), was_global=True)
     mended: Sequence[str] = ()
     sheets: list[str] = []
     if request["urdf"]:
