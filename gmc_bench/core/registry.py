@@ -33,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 _DISTRIBUTION = "gmc-bench"
 _PRINTED = 500
 """Characters that are logged of what a plug-in prints."""
+_SHOWN = 60
+"""Characters of something given in place of a name, at most, that are shown."""
 _VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # Python reads no endless numbers
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
@@ -392,7 +394,9 @@ class Registry(Generic[T]):
 
     def _require_text(self, name: object) -> None:
         if not isinstance(name, str):
-            raise UnknownNameError(f"the name of a {self.kind} must be a string, got {name!r}")
+            text = repr(name)
+            given = text if len(text) <= _SHOWN else f"a {type(name).__name__}"
+            raise UnknownNameError(f"the name of a {self.kind} must be a string, got {given}")
 
     def latest(self, name: str) -> str:
         """Return the latest version of a name that is not registered, else the name itself."""

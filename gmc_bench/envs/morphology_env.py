@@ -66,6 +66,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         self.observation_space = gymnasium.spaces.Dict(spaces)
         self.action_space = action_space_of(task, spec)
         self._has_stream = False  # that of a seed
+        self._ended = False
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -103,10 +104,13 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
                 f"no body {chosen!r} in this environment; name one of its {len(table)} bodies"
             )
         self.core.reset(np.array([0]), np.array([index]))
+        self._ended = False
         return self._observe(), {"morphology": table.names[index]}
 
     def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step.
+
+        After the end of an episode, reset it first: a step beyond warns, and goes on.
 
         `info` holds each weighted reward term under `reward/<term>`, each metric of the task under
         `metric/<name>`, and at the end of an episode under `ended` why it ended: the name of the
@@ -117,6 +121,11 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             ConfigError: the action has another shape or is no numbers, or there was no reset yet.
         """
         assert self.action_space.shape is not None
+        if self._ended:
+            gymnasium.logger.warn(
+                "step() was called after the episode ended, which leaves its result undefined; "
+                "call reset() where 'terminated' or 'truncated' is true"
+            )
         result = self.core.step(as_actions(action, self.action_space.shape)[None])
         info: dict[str, Any] = {
             f"reward/{name}": float(value[0]) for name, value in result.reward_terms.items()
@@ -124,6 +133,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         info |= {f"metric/{name}": float(value[0]) for name, value in result.metrics.items()}
         if result.loops_opened is not None:
             info["loops_opened"] = int(result.loops_opened[0])
+        self._ended = bool(result.terminated[0] or result.truncated[0])
         ended = [name for name, hit in result.events.items() if hit[0]]
         if ended:
             info["ended"] = ended[0]

@@ -15,6 +15,7 @@ from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gmc_bench.bodies.body import Body
+    from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.tasks.spec import Task
@@ -42,14 +43,17 @@ def register() -> None:
 
 
 def make_single(
-    task: str, morphologies: str | None = None, split: str = "train", **options: Any
+    task: str,
+    morphologies: "str | MorphologySet | None" = None,
+    split: str = "train",
+    **options: Any,
 ) -> "MorphologyEnv":
     """Return a single environment.
 
     Args:
         task: full task id.
-        morphologies: id of a body set; default as on the command line, for tasks of bodies with
-            joint drives the quadrupeds.
+        morphologies: a body set, or its id; default as on the command line, for tasks of bodies
+            with joint drives the quadrupeds.
         split: `train` or `test`.
         options: arguments of `MorphologyEnv`.
 
@@ -68,7 +72,7 @@ def make_single(
 def make_vector(
     task: str,
     num_envs: int = 1,
-    morphologies: str | None = None,
+    morphologies: "str | MorphologySet | None" = None,
     split: str = "train",
     **options: Any,
 ) -> "MorphologyVectorEnv":
@@ -81,10 +85,15 @@ def make_vector(
     return MorphologyVectorEnv(chosen, _bodies(chosen, morphologies, split), num_envs, **options)
 
 
-def _bodies(task: "Task", morphologies: str | None, split: str) -> Sequence["Body"]:
+def _bodies(
+    task: "Task", morphologies: "str | MorphologySet | None", split: str
+) -> Sequence["Body"]:
+    from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.bodies.sets import load_morphologies
     from gmc_bench.envs.bodies import default_set
 
+    if isinstance(morphologies, MorphologySet):
+        return morphologies.split(split)
     set_id = default_set(task) if morphologies is None else morphologies
     return load_morphologies(set_id).split(split)
 

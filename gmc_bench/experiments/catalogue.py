@@ -9,6 +9,7 @@ from gmc_bench.core.registry import Registry
 from gmc_bench.methods import METHODS, MethodSpec
 
 if TYPE_CHECKING:  # suites and tasks load the engine, which a list of methods does not need
+    from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.envs.morphology_env import MorphologyEnv
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.suites import Suite
@@ -144,7 +145,7 @@ def _plain(value: Any) -> Any:
 
 def make_env(
     task: str,
-    bodies: str | None = None,
+    bodies: "str | MorphologySet | None" = None,
     *,
     num_envs: int | None = None,
     split: str = "train",
@@ -154,8 +155,8 @@ def make_env(
 
     Args:
         task: id, with or without its version.
-        bodies: body set; by default that of the command line, for tasks of bodies with joint drives
-            the quadrupeds.
+        bodies: body set, or its id; by default that of the command line, for tasks of bodies with
+            joint drives the quadrupeds.
         num_envs: environments in a batch; without it, a single environment.
         split: `train` or `test`.
         options: of `MorphologyEnv` or `MorphologyVectorEnv`, e.g. `token_spec`.

@@ -65,7 +65,7 @@ def make_record(
         suite=config.suite,
         suite_digest=definition_digest(suite.only(config.task)),
         task=config.task,
-        task_digest=definition_digest(session.task),
+        task_digest=session.task.digest,
         protocol=config.protocol.name,
         protocol_digest=protocol_digest(config.protocol, session.method, suite, config.task),
         protocol_seeds=config.protocol.seeds,

@@ -134,6 +134,7 @@ def resolve(
         method_source_digest=source,
         suite=choice.suite.id,
         task=task,
+        task_digest=TASKS.get(task).digest,
         morphologies=found.id,
         morphologies_digest=found.digest,
         protocol=protocol,

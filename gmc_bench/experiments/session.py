@@ -70,7 +70,7 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
         bodies: the body set, if it is at hand; otherwise it is loaded and checked.
 
     Raises:
-        ConfigError: the body set, or the file of the method, is not the one the run used.
+        ConfigError: the body set, the task, or the file of the method is not the one the run used.
     """
     method = _load_same_method(config)
     if bodies is not None and bodies.id != config.morphologies:
@@ -86,6 +86,12 @@ def open_session(config: RunConfig, bodies: MorphologySet | None = None) -> Sess
             f"version the run used"
         )
     suite, task = SUITES.get(config.suite), TASKS.get(config.task)
+    if config.task_digest is not None and config.task_digest != task.digest:
+        raise ConfigError(
+            f"the task {config.task!r} has changed since the run was started (hash "
+            f"{task.digest[:12]}, expected {config.task_digest[:12]}); undo the change, or give "
+            f"the changed task a version of its own"
+        )
     require_bodies(task, bodies.split("train"))
     return Session(
         config,

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.config import definition_digest, to_dict
+from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import (
     CheckpointError,
     ConfigError,
@@ -236,7 +236,7 @@ def _require_its_rules(stored: StoredRecord, session: sessions.Session) -> None:
     here = {"protocol": protocol_digest(config.protocol, method, suite, config.task)}
     there = {"protocol": record.protocol_digest}
     if record.task_digest is not None:  # older records do not state it
-        here["task"], there["task"] = definition_digest(session.task), record.task_digest
+        here["task"], there["task"] = session.task.digest, record.task_digest
     for name, digest in there.items():
         if digest != here[name]:
             raise ConfigError(

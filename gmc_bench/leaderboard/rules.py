@@ -104,7 +104,7 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
     )
     per_body, bodies = method.capabilities.per_body, record.morphologies.num_train
     return Rules(
-        task=definition_digest(task),
+        task=task.digest,
         protocol=protocol_digest(protocol, method, suite, record.task),
         suite=definition_digest(suite.only(record.task)),
         method_version=method.version,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gmc_bench.core.config import config_digest, definition_digest
+from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.aggregate import ComparisonKey, ComparisonTable, Row
 from gmc_bench.records.schema import RunRecord
@@ -28,7 +28,7 @@ def is_earlier(table: ComparisonTable) -> bool:
         task = TASKS.get(key.task)
     except GmcBenchError:
         return False
-    here = config_digest(protocol), definition_digest(task)
+    here = config_digest(protocol), task.digest
     return here != (key.protocol_digest, key.task_digest)
 
 

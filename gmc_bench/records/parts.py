@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
+from gmc_bench.core.names import NAME, REASON, VERSIONED_NAME
 from gmc_bench.core.types import Mode, Split
 
 Controller = Literal["shared", "single_robot"]
@@ -28,9 +29,8 @@ Text = Annotated[str, Field(min_length=1)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Kin = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 """Short digest that bodies with something in common share."""
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-"""An id that is also safe as a file name: it has no slash and does not start with a dot."""
-VersionedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*$")]
+Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
+VersionedName = Annotated[str, Field(pattern=rf"^{VERSIONED_NAME}$")]
 
 MAX_DEPTH = 64
 """Objects and lists inside each other at most, the record itself included."""
@@ -68,7 +68,7 @@ class Episode(RecordPart):
 
     episode_return: Number = Field(description="Undiscounted sum of the task's raw rewards.")
     length: Positive = Field(description="Control steps until the episode ended.")
-    ended: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+    ended: Annotated[str, Field(pattern=rf"^{REASON}$")] = Field(
         description="Why it ended: `fell`, `time_limit`, `diverged` or another reason of the task."
     )
 

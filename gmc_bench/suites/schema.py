@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.names import NAME, VERSIONED_NAME, require_name
 from gmc_bench.suites.measured import FrictionMeasurement
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.specialist import SpecialistRules
@@ -57,6 +58,7 @@ class Suite:
     """Whether policies are told which limbs are part of a closed loop."""
 
     def __post_init__(self) -> None:
+        require_name(self.id, VERSIONED_NAME, "the id of a suite")
         for name in ("tasks", "default_morphologies"):
             ids = getattr(self, name)
             listed = isinstance(ids, (tuple, list)) and all(isinstance(item, str) for item in ids)
@@ -72,6 +74,7 @@ class Suite:
                 f"{MOST_SLOTS:,}, got {shown(slots)}"
             )
         for name, protocol in self.protocols.items():
+            require_name(name, NAME, f"the name of a protocol of the suite {self.id!r}")
             if protocol.name != name:
                 raise ConfigError(
                     f"suite {self.id!r} lists the protocol {protocol.name!r} as {name!r}"

@@ -11,8 +11,9 @@ from gmc_bench.bodies.body import Parts
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf import SIM_DT
 from gmc_bench.core.arguments import require_count, require_number, require_vector
-from gmc_bench.core.config import shown
+from gmc_bench.core.config import definition_digest, shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.names import REASON, VERSIONED_NAME, require_name
 from gmc_bench.core.types import BoolArray, DoubleArray
 from gmc_bench.sim.height_map import num_heights
 from gmc_bench.sim.model import Scene
@@ -337,7 +338,8 @@ class Task:
 
     Raises:
         ConfigError: a number is out of range, `parts` is not known, or the names of terms repeat or
-            are those that the environment reports itself.
+            are those that the environment reports itself, or the id, a list of terms or the name
+            of a termination is not what records can hold.
     """
 
     id: str
@@ -381,6 +383,8 @@ class Task:
     made of limbs to [-1, 1]. Terms see what is left."""
 
     def __post_init__(self) -> None:
+        require_name(self.id, VERSIONED_NAME, "the id of a task")
+        self._require_terms()
         self._require_numbers()
         if self.parts not in get_args(Parts):
             raise ConfigError(
@@ -401,6 +405,17 @@ class Task:
                 f"reports itself; give the term another name"
             )
 
+    def _require_terms(self) -> None:
+        for name, kind in _TERMS.items():
+            terms = getattr(self, name)
+            if not isinstance(terms, tuple) or any(not isinstance(term, kind) for term in terms):
+                raise ConfigError(
+                    f"{name!r} of the task {self.id!r} must be a tuple of {kind.__name__}, got "
+                    f"{shown(terms)}; write ({kind.__name__}(...),) with a comma"
+                )
+        for reason in self.termination_names:
+            require_name(reason, REASON, f"the name of a termination of the task {self.id!r}")
+
     def _require_numbers(self) -> None:
         of = f"of the task {self.id!r}"
         require_count(self.horizon, f"the horizon {of}", "control steps")
@@ -418,6 +433,21 @@ class Task:
             where = f"of the observation {observed.name!r} {of}"
             require_count(observed.width, f"the width {where}", "features")
             require_number(observed.scale, f"the scale {where}")
+
+    @property
+    def digest(self) -> str:
+        """`definition_digest` of the task, 64 hex digits.
+
+        Raises:
+            ConfigError: a function of its terms captures what has none.
+        """
+        try:
+            return definition_digest(self)
+        except TypeError as error:
+            raise ConfigError(
+                f"the task {self.id!r} cannot be told from a changed one ({error}); let the "
+                f"functions of its terms capture numbers, text and sequences of them only"
+            ) from error
 
     @property
     def num_heights(self) -> int:
@@ -482,6 +512,15 @@ class Task:
             observed=added,
             **options,
         )
+
+
+_TERMS = {
+    "rewards": RewardTerm,
+    "terminations": TerminationTerm,
+    "metrics": MetricTerm,
+    "observations": ObservationTerm,
+    "events": EventTerm,
+}
 
 
 def _require_unique(task: str, names: list[str]) -> None:

@@ -34,6 +34,8 @@ class RunConfig:
     """Id of the body set."""
     morphologies_digest: str
     """Content hash of the body set."""
+    task_digest: str | None = None
+    """`Task.digest` when the run was started; none in runs of earlier versions."""
     protocol: Protocol
     """Rules of the run."""
     seed: int
@@ -108,7 +110,7 @@ class RunConfig:
 
 MACHINE_SETTINGS = ("device", "threads", "processes", "checkpoint_interval_s", "track")
 """Fields that say how a run is run, and do not decide its numbers."""
-_NOT_IDENTITY = ("seed", *MACHINE_SETTINGS, "unofficial_reasons", "git_commit")
+_NOT_IDENTITY = ("seed", *MACHINE_SETTINGS, "unofficial_reasons", "git_commit", "task_digest")
 _TEMPLATE = RunConfig(
     method="",
     method_config={},

@@ -67,6 +67,19 @@ def test_a_fall_ends_the_episode_with_its_reason(bodies):
     assert (terminated, truncated, info["ended"]) == (True, False, "fell")
 
 
+def test_a_step_after_the_end_of_an_episode_warns_until_the_reset(bodies):
+    env = MorphologyEnv(replace(TASK, horizon=1), bodies)
+    env.reset(seed=0)
+    action = np.zeros(env.action_space.shape, np.float32)
+    assert env.step(action)[3]
+    with pytest.warns(UserWarning, match="after the episode ended"):
+        env.step(action)
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.step(action)
+
+
 def test_the_time_limit_cuts_the_episode_off(bodies):
     env = MorphologyEnv(replace(TASK, terminations=(), horizon=3), bodies)
     env.reset(seed=1)

@@ -81,6 +81,14 @@ def test_bodies_of_another_kind_are_refused_with_those_to_name():
         gmc_bench.make_env("quadruped-velocity", MINI)
 
 
+def test_a_set_that_was_made_is_taken_as_it_is():
+    found = load_morphologies(MINI)
+    single = gmc_bench.make_env("unimal-ft", found, split="test")
+    assert single.core.table.names == _names("test")
+    batch = gymnasium.make_vec("gmc_bench/unimal-ft-v1", num_envs=2, morphologies=found)
+    assert batch.table.names == _names("train")
+
+
 def test_an_unknown_body_set_is_refused():
     with pytest.raises(UnknownNameError, match="unknown morphology set 'none'"):
         gymnasium.make("gmc_bench/unimal-ft-v1", morphologies="none")

@@ -15,7 +15,9 @@ from gmc_bench.experiments import scoring
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.method import source_digest
+from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.scoring import evaluation_seed, recorded_lengths
+from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.summary import summarize
 from gmc_bench.suites import EvaluationConfig
@@ -38,6 +40,15 @@ def test_other_bodies_under_the_same_name_are_refused(config):
     changed = RunConfig(**{**vars(config), "morphologies_digest": "f" * 64})
     with pytest.raises(ConfigError, match="'tiny' has changed since the run was started"):
         sessions.open_session(changed)
+
+
+def test_a_task_that_changed_is_refused(config):
+    asked = ExperimentSpec(method="recmorph", suite="unimal", task="ft", bodies="tiny")
+    assert resolve(asked).config.task_digest == TASK.digest
+    sessions.open_session(replace(config, task_digest=TASK.digest))
+    sessions.open_session(replace(config, task_digest=None))  # a run of an earlier version
+    with pytest.raises(ConfigError, match="'unimal-ft-v1' has changed since the run was started"):
+        sessions.open_session(replace(config, task_digest="f" * 64))
 
 
 def test_a_method_file_that_changed_is_refused(config, tmp_path):

@@ -140,3 +140,16 @@ def test_measurements_and_seeds_must_be_of_a_protocol_of_the_suite():
 def test_rules_must_be_those_of_a_task_of_the_suite():
     with pytest.raises(ConfigError, match="suite 'demo-v1' has rules for 'x-v1', not a task of it"):
         _suite(task_rules={"x-v1": TaskRules()})
+
+
+@pytest.mark.parametrize("wrong", ["demo", "Demo-v1", "demo-v", 1])
+def test_an_id_that_records_cannot_hold_is_refused(wrong):
+    with pytest.raises(ConfigError, match="the id of a suite must be lower-case letters"):
+        _suite(id=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["Quick run", "", "a/b"])
+def test_a_protocol_whose_name_records_cannot_hold_is_refused(wrong):
+    protocols = {wrong: replace(FAST, name=wrong)}
+    with pytest.raises(ConfigError, match="a protocol of the suite 'demo-v1' must be lower-case"):
+        _suite(protocols=protocols, default_protocol=wrong)

@@ -216,3 +216,34 @@ def test_a_task_of_other_numbers_is_refused(changes, message):
 def test_parts_of_a_task_of_other_numbers_are_refused(build, message):
     with pytest.raises(ConfigError, match=message):
         build()
+
+
+@pytest.mark.parametrize("wrong", ["mine", "Mine-v1", "mine-v0", "mine-velocity", "a/b-v1", 3])
+def test_an_id_that_records_cannot_hold_is_refused(wrong):
+    with pytest.raises(ConfigError, match="the id of a task must be lower-case letters"):
+        replace(unimal_ft.TASK, id=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["off-track", "off track", "Fell", "2far", "", 3])
+def test_a_termination_whose_name_records_cannot_hold_is_refused(wrong):
+    (fell,) = unimal_ft.TASK.terminations
+    with pytest.raises(ConfigError, match="termination of the task 'unimal-ft-v1' must be lower"):
+        replace(unimal_ft.TASK, terminations=(replace(fell, name=wrong),))
+
+
+@pytest.mark.parametrize("kind", ["rewards", "terminations", "metrics", "observations", "events"])
+@pytest.mark.parametrize("wrong", [RewardTerm("speed", 1.0, forward_velocity), (forward_velocity,)])
+def test_terms_that_are_no_tuple_of_terms_are_refused(kind, wrong):
+    with pytest.raises(ConfigError, match=rf"'{kind}' of the task .* with a comma$"):
+        replace(unimal_ft.TASK, **{kind: wrong})
+
+
+def test_a_task_whose_terms_capture_what_has_no_hash_is_refused_before_it_is_run():
+    target = np.zeros(2)
+
+    def near(transition):
+        return -np.abs(transition.torso_after[:, :2] - target).sum(axis=1)
+
+    task = replace(unimal_ft.TASK, rewards=(RewardTerm("near", 1.0, near),))
+    with pytest.raises(ConfigError, match="'unimal-ft-v1' cannot be told from a changed one"):
+        assert task.digest
