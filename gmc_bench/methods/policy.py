@@ -86,8 +86,8 @@ class ActorCritic(nn.Module):
         if precision == "bfloat16":
             use_row_blocks(self)
         self.draws_random_numbers = any(
-            _draws_random_numbers(method, part, _example_for(method, spec, num_bodies))
-            for part in (self.actor, self.critic)
+            _draws_random_numbers(method, part, _example_for(method, spec, num_bodies), width)
+            for part, width in ((self.actor, spec.actions_per_token), (self.critic, 1))
         )
         """Whether a forward pass in training mode draws from torch's generator (dropout)."""
         self._widths = (0, 0, 0)
@@ -240,8 +240,13 @@ class ActorCritic(nn.Module):
                 found = network(*arguments)
         except (Exception, SystemExit) as error:
             raise _failed(self.method, "network", error) from error
-        outputs: tuple[torch.Tensor, ...] = (found,) if history is None else tuple(found)
-        return tuple(value.float() for value in outputs) if mixed else outputs
+        # With every call: what was put out for the example says nothing about other batches.
+        num_outputs = 1 if part else self.spec.actions_per_token
+        outputs = _checked(self.method, found, num_outputs, *arguments)
+        if mixed:
+            return tuple(value.float() for value in outputs)
+        _require_dtype(self.method, outputs[0], tokens)
+        return outputs
 
 
 def build_network(
@@ -270,19 +275,9 @@ def build_network(
     if not isinstance(network, nn.Module):
         raise _broken(method, f"builder returned a {type(network).__name__}, not a torch.nn.Module")
     network.eval()  # dropout must not draw numbers here
-    try:
-        with torch.no_grad():
-            output = _call(method, network, tokens)
-    except (Exception, SystemExit) as error:
-        raise _failed(method, "network", error) from error
+    output = _call(method, network, tokens, num_outputs)
     network.train()
-    expected = (len(tokens), spec.max_limbs, num_outputs)
-    if not isinstance(output, torch.Tensor):
-        raise _broken(method, f"network returned a {type(output).__name__}, not a tensor")
-    if output.shape != expected:
-        raise _broken(method, f"network returned shape {tuple(output.shape)}, expected {expected}")
-    if output.dtype != tokens.dynamic.dtype:
-        raise _broken(method, f"network returned {output.dtype}, expected {tokens.dynamic.dtype}")
+    _require_dtype(method, output, tokens)
     if not output[~tokens.limb_padding_mask].isfinite().all():
         raise _broken(method, "network returned numbers that are not finite")
     return network
@@ -303,27 +298,68 @@ def _memory(value: torch.Tensor) -> int:
     return value.untyped_storage().data_ptr()
 
 
-def _call(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> Any:
-    if not method.capabilities.temporal:
-        return network(tokens)
+@torch.no_grad()
+def _call(
+    method: MethodSpec,
+    network: nn.Module,
+    tokens: TokenBatch,
+    num_outputs: int,
+    part: str = "network",
+) -> torch.Tensor:
+    """Return a network's outputs (B, L, num_outputs) at the start of an episode."""
+    arguments: tuple[TokenBatch] | tuple[TokenBatch, History] = (tokens,)
+    try:
+        if method.capabilities.temporal:
+            arguments = (tokens, _beginning(network, tokens))
+        found = network(*arguments)
+    except (Exception, SystemExit) as error:
+        raise _failed(method, part, error) from error
+    return _checked(method, found, num_outputs, *arguments)[0]
+
+
+def _beginning(network: nn.Module, tokens: TokenBatch) -> History:
     count, spec = len(tokens), tokens.spec
-    width = _number(network, "state_width")
     _number(network, "sequence_length")  # which training will ask for
-    history = History(
-        torch.zeros(count, spec.max_limbs, width),
+    return History(
+        torch.zeros(count, spec.max_limbs, _number(network, "state_width")),
         torch.zeros(1, count, spec.max_limbs, spec.actions_per_token),
         torch.zeros(1, count, dtype=torch.bool),
     )
-    returned = network(tokens, history)
-    # A lone tensor could be unpacked, too: into the outputs of two environments.
-    if not (isinstance(returned, (tuple, list)) and len(returned) == 2):
-        raise TypeError(f"a memory needs the pair (outputs, state), got {type(returned).__name__}")
-    output, state = returned
-    if not isinstance(state, torch.Tensor):
-        raise TypeError(f"the state must be a tensor, got {type(state).__name__}")
-    if state.shape != (count, spec.max_limbs, width):
-        raise ValueError(f"the state has shape {tuple(state.shape)} for a state_width of {width}")
-    return output
+
+
+def _checked(
+    method: MethodSpec,
+    found: Any,
+    num_outputs: int,
+    tokens: TokenBatch,
+    history: History | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Return outputs (B, L, num_outputs), and the new state (N, L, S) if there is a history.
+
+    Raises:
+        PluginError: what a network returned is something else.
+    """
+    expected = [(*tokens.dynamic.shape[:2], num_outputs)]
+    if history is not None:
+        # A lone tensor could be unpacked, too: into the outputs of two environments.
+        if not (isinstance(found, (tuple, list)) and len(found) == 2):
+            what = type(found).__name__
+            raise _broken(method, f"network returned a {what}, not the pair (outputs, state)")
+        expected.append(tuple(history.state.shape))
+    values: tuple[Any, ...] = (found,) if history is None else tuple(found)
+    for value, shape, what in zip(values, expected, ("", " as its state"), strict=False):
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            raise _broken(method, f"network returned a {kind}{what}, not a tensor")
+        if value.shape != shape:
+            given = tuple(value.shape)
+            raise _broken(method, f"network returned shape {given}{what}, expected {shape}")
+    return values
+
+
+def _require_dtype(method: MethodSpec, outputs: torch.Tensor, tokens: TokenBatch) -> None:
+    if outputs.dtype != tokens.dynamic.dtype:
+        raise _broken(method, f"network returned {outputs.dtype}, expected {tokens.dynamic.dtype}")
 
 
 def _number(network: nn.Module, name: str) -> int:
@@ -352,15 +388,14 @@ def too_large(method: MethodSpec, why: str) -> ConfigError:
     )
 
 
-def _draws_random_numbers(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> bool:
+def _draws_random_numbers(
+    method: MethodSpec, network: nn.Module, tokens: TokenBatch, num_outputs: int
+) -> bool:
     """Return whether a network draws from torch's generator, which is left as it was."""
     state = torch.get_rng_state()
     try:
-        with torch.no_grad():
-            _call(method, network, tokens)
+        _call(method, network, tokens, num_outputs, "network in training mode")
         return not torch.equal(state, torch.get_rng_state())
-    except (Exception, SystemExit) as error:  # it may differ in training mode
-        raise _failed(method, "network in training mode", error) from error
     finally:
         torch.set_rng_state(state)
 

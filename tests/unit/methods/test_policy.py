@@ -181,6 +181,26 @@ def test_a_network_that_leaves_later_is_refused_likewise(tokens):
         policy.act(tokens, policy.initial_state(len(tokens)), None)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda x: x[:, :2], r"returned shape \(2, 2, {}\), expected \(2, 3, {}\)"),
+        (lambda x: x.sum(), r"returned shape \(\), expected \(2, 3, {}\)"),
+        (lambda x: x.tolist(), "returned a list, not a tensor"),
+        (lambda x: x.double(), "returned torch.float64, expected torch.float32"),
+    ],
+)
+def test_outputs_that_depend_on_the_batch_are_refused_with_the_batch(tokens, change, reason):
+    policy = ActorCritic(method(broken(lambda x: x)), Config(), SPEC)
+    policy.actor.broken = policy.critic.broken = change
+    calls = (policy.distribution, policy.value, lambda batch: policy.step(batch, state))
+    state = policy.initial_state(len(tokens))
+    for call, width in zip(calls, (2, 1, 2), strict=True):
+        sentence = f"^the method 'fake' cannot be used: its network {reason.format(width, width)}"
+        with pytest.raises(PluginError, match=sentence):
+            call(tokens)
+
+
 def out_of_memory(*_):
     raise MemoryError
 
@@ -226,9 +246,12 @@ def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking, found):
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [
-        (lambda outputs, state: outputs, r"the pair \(outputs, state\), got Tensor"),
-        (lambda outputs, state: (outputs, None), "the state must be a tensor, got NoneType"),
-        (lambda outputs, state: (outputs, state[:1]), "the state has shape"),
+        (lambda outputs, state: outputs, r"a Tensor, not the pair \(outputs, state\)"),
+        (lambda outputs, state: (outputs, None), "a NoneType as its state, not a tensor"),
+        (
+            lambda outputs, state: (outputs, state[:1]),
+            r"returned shape \(1, 3, 1\) as its state, expected \(2, 3, 1\)",
+        ),
     ],
 )
 def test_a_network_with_a_memory_must_return_outputs_and_state(returned, sentence):
@@ -276,6 +299,12 @@ def test_a_network_that_fails_in_training_mode_alone_is_refused_and_draws_nothin
     with pytest.raises(PluginError, match="its network in training mode failed with RuntimeError"):
         ActorCritic(method(Fails), Config(), SPEC)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_reduced_precision_may_put_out_any_floats(tokens):
+    policy = ActorCritic(method(broken(lambda x: x)), Config(), SPEC, precision="bfloat16")
+    policy.actor.broken = torch.Tensor.bfloat16
+    assert policy.distribution(tokens).mean.dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
