@@ -1,13 +1,14 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
+from gmc_bench.core.config import leaves, shown
 from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
 from gmc_bench.core.precision import Precision
 from gmc_bench.core.registry import raised_at
@@ -21,6 +22,11 @@ from gmc_bench.tokens.spec import TokenSpec
 _LONGEST = 300
 """Characters of a foreign message that are shown."""
 _RIGHT_MODULE = "its builder must return a module that maps a TokenBatch to (B, L, num_outputs)"
+_RIGHT_MEMORY = (
+    "its builder must return a module with the integers 'state_width' and 'sequence_length' that "
+    "maps a TokenBatch and a History to the pair of outputs (B, L, num_outputs) and state "
+    "(N, L, state_width)"
+)
 _OWN_TENSORS = "its builder must make all modules anew, because both are trained at the same time"
 
 
@@ -82,17 +88,20 @@ class ActorCritic(nn.Module):
         self.actor = build_network(method, config, spec, spec.actions_per_token, num_bodies)
         self.critic = build_network(method, config, spec, 1, num_bodies)
         if names := shared_tensors(self.actor, self.critic):
-            raise _broken(method, f"actor and critic share {names[0]!r}", fix=_OWN_TENSORS)
+            raise _broken(method, f"actor and critic share {names[0]!r}", _OWN_TENSORS)
         if precision == "bfloat16":
             use_row_blocks(self)
+        example = _example_for(method, spec, num_bodies)
         self.draws_random_numbers = any(
-            _draws_random_numbers(method, part, _example_for(method, spec, num_bodies), width)
+            _draws_random_numbers(method, config, part, example, width)
             for part, width in ((self.actor, spec.actions_per_token), (self.critic, 1))
         )
         """Whether a forward pass in training mode draws from torch's generator (dropout)."""
         self._widths = (0, 0, 0)
         if self.temporal:
-            actor, critic = (_number(part, "state_width") for part in (self.actor, self.critic))
+            actor, critic = (
+                _number(method, part, "state_width") for part in (self.actor, self.critic)
+            )
             self._widths = (actor, critic, spec.actions_per_token)
         self.register_buffer("action_std", torch.tensor(action_std))
 
@@ -114,7 +123,7 @@ class ActorCritic(nn.Module):
     @property
     def sequence_length(self) -> int:
         """Consecutive control steps that training must keep together; 1 without a memory."""
-        return _number(self.actor, "sequence_length") if self.temporal else 1
+        return _number(self.method, self.actor, "sequence_length") if self.temporal else 1
 
     def initial_state(self, num_envs: int) -> torch.Tensor:
         """Return the state at the start of an episode, (N, L, S) zeros."""
@@ -217,7 +226,7 @@ class ActorCritic(nn.Module):
         try:
             loss.backward()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            raise _failed(self.method, "network's gradient", error) from error
+            raise _failed(self.method, self.config, "network's gradient", error) from error
 
     def num_parameters(self) -> int:
         """Return the trainable parameters of actor and critic."""
@@ -239,7 +248,7 @@ class ActorCritic(nn.Module):
             with torch.autocast(kind, torch.bfloat16) if mixed else nullcontext():
                 found = network(*arguments)
         except (Exception, SystemExit) as error:
-            raise _failed(self.method, "network", error) from error
+            raise _failed(self.method, self.config, "network", error) from error
         # With every call: what was put out for the example says nothing about other batches.
         num_outputs = 1 if part else self.spec.actions_per_token
         outputs = _checked(self.method, found, num_outputs, *arguments)
@@ -271,15 +280,17 @@ def build_network(
     try:
         network = method.build(config, spec, num_outputs, num_bodies)
     except (Exception, SystemExit) as error:  # foreign code must not decide how a command ends
-        raise _failed(method, "builder", error) from error
+        raise _failed(method, config, "builder", error) from error
     if not isinstance(network, nn.Module):
-        raise _broken(method, f"builder returned a {type(network).__name__}, not a torch.nn.Module")
+        what = type(network).__name__
+        raise _misfit(method, f"builder returned a {what}, not a torch.nn.Module")
     network.eval()  # dropout must not draw numbers here
-    output = _call(method, network, tokens, num_outputs)
+    output = _call(method, config, network, tokens, num_outputs)
     network.train()
     _require_dtype(method, output, tokens)
     if not output[~tokens.limb_padding_mask].isfinite().all():
-        raise _broken(method, "network returned numbers that are not finite")
+        reason = "network returned numbers that are not finite"
+        raise _broken(method, reason, _unlike_presets(method, config))
     return network
 
 
@@ -301,6 +312,7 @@ def _memory(value: torch.Tensor) -> int:
 @torch.no_grad()
 def _call(
     method: MethodSpec,
+    config: Any,
     network: nn.Module,
     tokens: TokenBatch,
     num_outputs: int,
@@ -308,20 +320,20 @@ def _call(
 ) -> torch.Tensor:
     """Return a network's outputs (B, L, num_outputs) at the start of an episode."""
     arguments: tuple[TokenBatch] | tuple[TokenBatch, History] = (tokens,)
+    if method.capabilities.temporal:
+        arguments = (tokens, _beginning(method, network, tokens))
     try:
-        if method.capabilities.temporal:
-            arguments = (tokens, _beginning(network, tokens))
         found = network(*arguments)
     except (Exception, SystemExit) as error:
-        raise _failed(method, part, error) from error
+        raise _failed(method, config, part, error) from error
     return _checked(method, found, num_outputs, *arguments)[0]
 
 
-def _beginning(network: nn.Module, tokens: TokenBatch) -> History:
+def _beginning(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> History:
     count, spec = len(tokens), tokens.spec
-    _number(network, "sequence_length")  # which training will ask for
+    _number(method, network, "sequence_length")  # which training will ask for
     return History(
-        torch.zeros(count, spec.max_limbs, _number(network, "state_width")),
+        torch.zeros(count, spec.max_limbs, _number(method, network, "state_width")),
         torch.zeros(1, count, spec.max_limbs, spec.actions_per_token),
         torch.zeros(1, count, dtype=torch.bool),
     )
@@ -344,40 +356,42 @@ def _checked(
         # A lone tensor could be unpacked, too: into the outputs of two environments.
         if not (isinstance(found, (tuple, list)) and len(found) == 2):
             what = type(found).__name__
-            raise _broken(method, f"network returned a {what}, not the pair (outputs, state)")
+            raise _misfit(method, f"network returned a {what}, not the pair (outputs, state)")
         expected.append(tuple(history.state.shape))
     values: tuple[Any, ...] = (found,) if history is None else tuple(found)
     for value, shape, what in zip(values, expected, ("", " as its state"), strict=False):
         if not isinstance(value, torch.Tensor):
             kind = type(value).__name__
-            raise _broken(method, f"network returned a {kind}{what}, not a tensor")
+            raise _misfit(method, f"network returned a {kind}{what}, not a tensor")
         if value.shape != shape:
             given = tuple(value.shape)
-            raise _broken(method, f"network returned shape {given}{what}, expected {shape}")
+            raise _misfit(method, f"network returned shape {given}{what}, expected {shape}")
     return values
 
 
 def _require_dtype(method: MethodSpec, outputs: torch.Tensor, tokens: TokenBatch) -> None:
     if outputs.dtype != tokens.dynamic.dtype:
-        raise _broken(method, f"network returned {outputs.dtype}, expected {tokens.dynamic.dtype}")
+        raise _misfit(method, f"network returned {outputs.dtype}, expected {tokens.dynamic.dtype}")
 
 
-def _number(network: nn.Module, name: str) -> int:
+def _number(method: MethodSpec, network: nn.Module, name: str) -> int:
     """Return an attribute that the network of a temporal method must have."""
     value: Any = getattr(network, name, None)
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name!r} must be an integer of at least 1, got {value!r}")
+        reason = f"network's {name!r} must be an integer of at least 1, got {value!r}"
+        raise _misfit(method, reason)
     return value
 
 
-def _failed(method: MethodSpec, part: str, error: BaseException) -> GmcBenchError:
+def _failed(method: MethodSpec, config: Any, part: str, error: BaseException) -> GmcBenchError:
     # One line: torch appends the frames of its own stack.
     lines = [line for line in str(error).splitlines() if line.strip()]
     why = ": ".join([type(error).__name__, *(line[:_LONGEST] for line in lines[:1])])
     memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
     if memory or "DefaultCPUAllocator" in why:
         return too_large(method, why)
-    return _broken(method, f"{part} failed with {why}", raised_at(error))
+    reason, place = f"{part} failed with {why}", raised_at(error)
+    return _broken(method, reason, _unlike_presets(method, config), place)
 
 
 def too_large(method: MethodSpec, why: str) -> ConfigError:
@@ -389,21 +403,42 @@ def too_large(method: MethodSpec, why: str) -> ConfigError:
 
 
 def _draws_random_numbers(
-    method: MethodSpec, network: nn.Module, tokens: TokenBatch, num_outputs: int
+    method: MethodSpec, config: Any, network: nn.Module, tokens: TokenBatch, num_outputs: int
 ) -> bool:
     """Return whether a network draws from torch's generator, which is left as it was."""
     state = torch.get_rng_state()
     try:
-        _call(method, network, tokens, num_outputs, "network in training mode")
+        _call(method, config, network, tokens, num_outputs, "network in training mode")
         return not torch.equal(state, torch.get_rng_state())
     finally:
         torch.set_rng_state(state)
 
 
-def _broken(
-    method: MethodSpec, reason: str, place: str = "", fix: str = _RIGHT_MODULE
-) -> PluginError:
-    return PluginError(f"the method {method.id!r} cannot be used: its {reason}; {fix}{place}")
+def _misfit(method: MethodSpec, reason: str) -> PluginError:
+    """Return the error about what is of another type or shape than a method's contract says."""
+    return _broken(method, reason, _RIGHT_MEMORY if method.capabilities.temporal else _RIGHT_MODULE)
+
+
+def _broken(method: MethodSpec, reason: str, hint: str = "", place: str = "") -> PluginError:
+    sentence = f"the method {method.id!r} cannot be used: its {reason}"
+    return PluginError("; ".join(filter(None, (sentence, hint))) + place)
+
+
+def _unlike_presets(method: MethodSpec, config: Any) -> str:
+    """Return how settings differ from those of the most similar preset; empty if they do not."""
+    own = {name: value for name, value, _ in leaves(config)}
+    others: dict[str, list[str]] = {}
+    for preset in method.presets:
+        with suppress(ConfigError):  # another preset, which nobody has asked for, cannot be made
+            there = {name: value for name, value, _ in leaves(method.make_config(preset))}
+            others[preset] = [name for name in own if own[name] != there.get(name)]
+    if not others or not all(others.values()):
+        return ""
+    preset = min(others, key=lambda name: len(others[name]))
+    options = " ".join(
+        f"--model.{name.replace('_', '-')} {shown(own[name])}" for name in others[preset]
+    )
+    return f"try it without {options}, which the preset {preset!r} does not have"
 
 
 def _example_for(method: MethodSpec, spec: TokenSpec, num_bodies: int) -> TokenBatch:

@@ -177,7 +177,7 @@ def test_a_method_that_breaks_its_contract_is_refused(builder, reason):
 def test_a_network_that_leaves_later_is_refused_likewise(tokens):
     policy = ActorCritic(method(broken(lambda x: x)), Config(), SPEC)
     policy.actor.broken = lambda _: sys.exit(0)
-    with pytest.raises(PluginError, match="its network failed with SystemExit: 0; its builder"):
+    with pytest.raises(PluginError, match=r"its network failed with SystemExit: 0 \[test_pol"):
         policy.act(tokens, policy.initial_state(len(tokens)), None)
 
 
@@ -224,7 +224,42 @@ def test_an_error_names_the_innermost_line_of_the_method(builder, raising):
     line = raising.__code__.co_firstlineno + 1
     with pytest.raises(PluginError) as error:
         ActorCritic(method(builder), Config(), SPEC)
-    assert str(error.value).endswith(f"(B, L, num_outputs) [test_policy.py:{line}]")
+    sentence, _, place = str(error.value).rpartition(" ")
+    assert place == f"[test_policy.py:{line}]"
+    assert sentence.endswith(("Error: no such layer", "Error: shapes differ"))
+
+
+MODULE = "; its builder must return a module that maps a TokenBatch to (B, L, num_outputs)"
+
+
+@pytest.mark.parametrize(
+    ("builder", "ending"),
+    [
+        (lambda *_: "network", MODULE),
+        (broken(lambda x: x[:, :1]), MODULE),
+        (broken(lambda x: x.double()), MODULE),
+        (broken(lambda x: x / 0), "finite"),
+        ("no_such_module:build", "No module named 'no_such_module'"),
+    ],
+)
+def test_the_contract_is_shown_where_types_and_shapes_are_wrong(builder, ending):
+    with pytest.raises(PluginError) as error:
+        ActorCritic(method(builder), Config(), SPEC)
+    assert str(error.value).endswith(ending)
+
+
+HINT = "; try it without --model.gain 2.0, which the preset 'lite' does not have"
+
+
+@pytest.mark.parametrize("builder", [failing_builder, broken(fail), broken(lambda x: x / 0)])
+@pytest.mark.parametrize(("gain", "hint"), [(1.0, ""), (3.0, ""), (2.0, HINT)])
+def test_settings_that_no_preset_has_are_named_as_a_cause(builder, gain, hint):
+    presets = {"odd": {"none": 1}, "lite": {}, "paper": {"gain": 3.0}}
+    spec = dataclasses.replace(method(builder), presets=presets)
+    with pytest.raises(PluginError) as error:
+        ActorCritic(spec, Config(gain=gain), SPEC)
+    sentence = str(error.value).partition(" [test_policy.py:")[0]
+    assert sentence.partition("; ")[1:] == (hint[:2], hint[2:])
 
 
 @pytest.mark.parametrize("found", [None, 0])
@@ -239,7 +274,8 @@ def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking, found):
     setattr(Remembers, lacking, found)
     claims = Capabilities(temporal=True)
     temporal = dataclasses.replace(method(Remembers), capabilities=claims)
-    with pytest.raises(PluginError, match=f"{lacking!r} must be .* at least 1, got {found}"):
+    sentence = f"{lacking!r} must be .* at least 1, got {found}; its builder must return .* History"
+    with pytest.raises(PluginError, match=sentence):
         ActorCritic(temporal, Config(), SPEC)
 
 
@@ -263,7 +299,7 @@ def test_a_network_with_a_memory_must_return_outputs_and_state(returned, sentenc
 
     claims = Capabilities(temporal=True)
     temporal = dataclasses.replace(method(Remembers), capabilities=claims)
-    with pytest.raises(PluginError, match=sentence):
+    with pytest.raises(PluginError, match=f"{sentence}; its builder must return .* and a History"):
         ActorCritic(temporal, Config(), SPEC)
 
 
@@ -326,7 +362,7 @@ def test_an_error_in_training_is_one_line_that_says_where(tokens):
     policy.actor.forward = fail
     with pytest.raises(PluginError) as caught:
         policy.distribution(tokens)
-    assert "failed with ValueError: no such limb; its" in str(caught.value)
+    assert "failed with ValueError: no such limb [" in str(caught.value)
     assert str(caught.value).count("\n") == 0
     assert "[test_policy.py:" in str(caught.value)
 
