@@ -9,12 +9,11 @@ from typing import TypeVar
 import torch
 
 from gmc_bench.conformance.backends import BACKENDS
-from gmc_bench.conformance.method_checks import CHECKS, COMPARISONS
+from gmc_bench.conformance.method_checks import CHECKS, FOLLOWING
 from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.conformance.method_execution import CheckSkippedError
 from gmc_bench.conformance.method_subject import (
     CheckFailedError,
-    NotComparableError,
     make_subject,
 )
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
@@ -61,8 +60,9 @@ def check_method(
 
     Returns:
         The result of `description`, of `build`, and one per check; none after a failed `build`,
-        because nothing can be built. A check that raises is a failed check; those that compare
-        outputs are skipped where these are not finite, or others with every call.
+        because nothing can be built. A check that raises is a failed check; those that would fail
+        for the same cause as an earlier one are skipped, see
+        `gmc_bench.conformance.method_checks.FOLLOWING`.
 
     Raises:
         ConfigError: unknown check or backend.
@@ -71,17 +71,15 @@ def check_method(
     names = _known("check", known if checks is None else checks, known)
     _known("backend", [backend], BACKENDS)
     results: list[CheckResult] = []
-    blocked = ""
+    blocked: dict[str, str] = {}
 
     def run(name: str, check: Callable[[], T]) -> T | None:
-        nonlocal blocked
         try:
             with _torch_settings_kept():
                 found = check()
-        except NotComparableError as failure:
-            blocked = f"not made, because {name!r} has failed"
-            results.append(CheckResult(name=name, passed=False, detail=str(failure)))
         except (CheckFailedError, GmcBenchError) as failure:
+            for other in FOLLOWING.get(type(failure), ()):  # type: ignore[arg-type]
+                blocked.setdefault(other, f"not made, because {name!r} has failed")
             results.append(CheckResult(name=name, passed=False, detail=str(failure)))
         except CheckSkippedError as reason:
             results.append(CheckResult(name=name, passed=None, detail=str(reason)))
@@ -101,8 +99,8 @@ def check_method(
         subject = run("build", partial(make_subject, method, preset, backend))
         if subject is not None:
             for name in names:
-                if blocked and name in COMPARISONS:
-                    results.append(CheckResult(name=name, passed=None, detail=blocked))
+                if name in blocked:
+                    results.append(CheckResult(name=name, passed=None, detail=blocked[name]))
                 else:
                     run(name, partial(CHECKS[name], subject))
     return results

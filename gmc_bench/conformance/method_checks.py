@@ -38,6 +38,7 @@ from gmc_bench.conformance.method_subject import (
     TOLERANCE,
     CheckFailedError,
     NotComparableError,
+    NotRebuiltError,
     PolicyInput,
     Subject,
     call,
@@ -91,8 +92,11 @@ def _require_size(count: int) -> None:
 
 def _check_shapes(subject: Subject) -> str:
     """Batches of 1 and 7 give (B, L, num_outputs)."""
-    for size in (1, 7):
-        require_shapes(subject.policy, subject.scene.select(range(size)))
+    try:
+        for size in (1, 7):
+            require_shapes(subject.policy, subject.scene.select(range(size)))
+    except CheckFailedError as failure:
+        raise NotComparableError(str(failure)) from failure
     return "batches of 1 and 7"
 
 
@@ -243,12 +247,12 @@ CHECKS: dict[str, Check] = {
     "finite outputs": _check_finite,
     "inputs unchanged": _check_inputs_kept,
     "repeatable": check_repeatable,  # before all that compare outputs, which it would fail too
+    "state dict": check_state_dict,  # likewise before all that compare with a new network
     "padding ignored": _check_padding,
     "bodies independent": _check_batch,
     "more token slots": _check_slots,
     "other layouts": check_layouts,
     "gradients": check_gradients,
-    "state dict": check_state_dict,
     "seeded build": check_seed,
     "limb order": check_order,
     "limb tree": check_tree,
@@ -268,10 +272,14 @@ CHECKS: dict[str, Check] = {
 COMPARISONS = frozenset(CHECKS) - {
     "parameter counts",
     "output shapes",
-    "finite outputs",
     "inputs unchanged",
     "other layouts",
     "seeded build",
     "sequence length",
 }
-"""Checks that compare outputs or gradients with those of another call."""
+"""Checks that look at numbers put out, most of them beside those of another call."""
+FOLLOWING: dict[type[CheckFailedError], frozenset[str]] = {
+    NotComparableError: COMPARISONS,
+    NotRebuiltError: frozenset({"more token slots", "gradients", "fixed weights"}),
+}
+"""Checks that are not made after a failure, because they would fail for the same cause."""

@@ -34,7 +34,14 @@ class CheckFailedError(Exception):
 
 
 class NotComparableError(CheckFailedError):
-    """Outputs are no numbers, or others with every call: comparisons of them say nothing."""
+    """Outputs have a wrong shape, are no numbers, or are others with every call.
+
+    Comparisons of them say nothing.
+    """
+
+
+class NotRebuiltError(CheckFailedError):
+    """A new network with the same weights is another one: comparisons with it say nothing."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +271,7 @@ def compare(
         The largest difference, relative to the largest expected number.
 
     Raises:
-        CheckFailedError: a number differs by more, or is not one; the text names the first.
+        CheckFailedError: a number differs by more, or either is not one; the text names the first.
     """
     if found.shape != expected.shape:
         raise CheckFailedError(
@@ -272,6 +279,13 @@ def compare(
             f"expected {tuple(expected.shape)}"
         )
     found, real = found.detach(), ~tokens.limb_padding_mask
+    unknown = real.unsqueeze(-1) & ~expected.isfinite()
+    if unknown.any():
+        place = tuple(unknown.nonzero()[0].tolist())
+        raise CheckFailedError(
+            f"{cause} cannot be judged, because the {name}'s outputs to compare with are not "
+            f"finite: {locate(tokens, place)} is {float(expected[place])}"
+        )
     scale = _scale(expected[real])
     wrong = real.unsqueeze(-1) & ~((found - expected).abs() <= tolerance * scale)
     if wrong.any():
