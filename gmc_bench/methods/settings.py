@@ -1,6 +1,7 @@
 """Check of a method's settings: everything in them must survive a record and its way back."""
 
 import dataclasses
+import inspect
 import json
 import sys
 import typing
@@ -29,7 +30,8 @@ def require_settings(method: str, settings: type[Any]) -> None:
         settings: the dataclass.
 
     Raises:
-        PluginError: a field has no default, or holds what JSON or its type does not.
+        PluginError: a field has no default, or holds what JSON or its type does not; or a class
+            attribute was meant to be a field, but is none for lack of a type or the decorator.
     """
     if settings in _SOUND:
         return
@@ -51,6 +53,7 @@ def require_settings(method: str, settings: type[Any]) -> None:
 
 def _require_fields(method: str, values: Any, prefix: str) -> None:
     hints = _hints(method, type(values), prefix)
+    _require_no_others(method, type(values), hints, prefix)
     for field in dataclasses.fields(values):
         name, value = prefix + field.name, getattr(values, field.name)
         if not field.init:
@@ -64,6 +67,39 @@ def _require_fields(method: str, values: Any, prefix: str) -> None:
                 f"must be {ALLOWED}, which a record gives back as it was, got {shown(value)} for "
                 f"{field.type!r}",
             )
+
+
+def _require_no_others(
+    method: str, settings: type[Any], hints: dict[str, Any], prefix: str
+) -> None:
+    """Raise for a class attribute that looks like a field, which would silently be no setting.
+
+    Private names, methods, properties, classes and whatever is annotated with `ClassVar` are left
+    alone, and so is what comes from a base class that is no dataclass.
+    """
+    for base in filter(dataclasses.is_dataclass, settings.__mro__):
+        annotated, decorated = inspect.get_annotations(base), "__dataclass_fields__" in vars(base)
+        for name, value in vars(base).items():
+            # Functions, properties and the slots of fields are descriptors.
+            if name.startswith("_") or isinstance(value, type) or hasattr(value, "__get__"):
+                continue
+            if name not in annotated:
+                kind = type(value).__name__ if type(value) in (bool, float, int, str) else "TYPE"
+                given = shown(value)
+                raise _refused(
+                    method,
+                    prefix + name,
+                    f"has no type; write `{name}: {kind} = {given}` in {base.__name__}, or "
+                    f"`{name}: ClassVar = {given}` if it is no setting",
+                )
+            constant = typing.ClassVar in (hints[name], typing.get_origin(hints[name]))
+            if not decorated and not constant:
+                raise _refused(
+                    method,
+                    prefix + name,
+                    f"is no field; write @dataclass(frozen=True, kw_only=True) above "
+                    f"{base.__name__}",
+                )
 
 
 def _hints(method: str, settings: type[Any], prefix: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -76,6 +76,80 @@ def test_other_fields_are_refused_by_name(odd, why):
     assert "the setting 'odd' of the method 'fake'" in str(error.value)
     assert why in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_has_no_type_is_refused_because_it_would_be_no_setting():
+    @dataclass(frozen=True)
+    class Forgets(Part):
+        hops = 3
+
+    @dataclass(frozen=True)
+    class Lists(Part):
+        sizes = (1, 2)
+
+    @dataclass(frozen=True)
+    class Hides(Part):
+        """Its `heads` are 2 all the same."""
+
+        heads = 4
+
+    @dataclass(frozen=True)
+    class Groups:
+        part: Part = Forgets()
+
+    sentence = r"the setting '{}' of the method 'fake' has no type; write `{}` in {}, or `{}` if it"
+    for odd, *words in (
+        (Forgets, "hops", "hops: int = 3", "Forgets", "hops: ClassVar = 3"),
+        (Lists, "sizes", r"sizes: TYPE = \(1, 2\)", "Lists", r"sizes: ClassVar = \(1, 2\)"),
+        (Hides, "heads", "heads: int = 4", "Hides", "heads: ClassVar = 4"),
+        (Groups, "part.hops", "hops: int = 3", "Forgets", "hops: ClassVar = 3"),
+    ):
+        with pytest.raises(PluginError, match=sentence.format(*words)):
+            config_class(odd)
+
+
+def test_fields_of_a_class_without_the_decorator_are_refused():
+    class Undecorated(Part):
+        hops: int = 3
+
+    with pytest.raises(PluginError, match=r"'hops' .* is no field; write @dataclass.* Undecorated"):
+        config_class(Undecorated)
+
+
+def test_other_attributes_of_a_class_are_no_settings():
+    class Plain:
+        note = "not a dataclass"
+
+    @dataclass(frozen=True, slots=True)
+    class Rich(Plain):
+        width: int = 8
+        limit: ClassVar[int] = 9
+        other: ClassVar = 9
+        _hidden = 1
+
+        class Inner:
+            pass
+
+        @property
+        def double(self):
+            return 2 * self.width
+
+        @staticmethod
+        def scale():
+            return 1
+
+        @classmethod
+        def small(cls):
+            return cls(width=1)
+
+    class Renamed(Rich):
+        limit: ClassVar[int] = 10
+
+        def triple(self):
+            return 3 * self.width
+
+    assert config_class(Rich) is Rich
+    assert config_class(Renamed) is Renamed
 
 
 def test_a_field_of_a_group_is_named_with_it():
