@@ -155,8 +155,8 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     """Convert a YAML or command-line value to a field's type.
 
     Args:
-        value: the raw value; strings are parsed (PyYAML reads `3e-4` as a string), scalars of
-            numpy and torch are taken as Python's.
+        value: the raw value; strings are parsed (PyYAML reads `3e-4` as a string; `none` is also a
+            tuple without entries), scalars of numpy and torch are taken as Python's.
         hint: the field's type: a scalar, `Literal`, `tuple`, union or `None` of these. Values of
             any other type must already be instances of it.
         where: the setting's dotted name, for messages.
@@ -229,10 +229,14 @@ def plain_scalar(value: Any) -> Any:
     return value.item() if getattr(value, "shape", None) == () else value
 
 
+_NONE = ("none", "null", "None")
+"""Texts that stand for `None`, and for a tuple without entries."""
+
+
 def _coerce_union(value: Any, hint: Any, where: str) -> Any:
     options = typing.get_args(hint)
     # Arrays have no truth value, so only text is compared with text.
-    named = isinstance(value, str) and value in ("none", "null", "None")
+    named = isinstance(value, str) and value in _NONE
     if type(None) in options and (value is None or named):
         return None
     for option in (option for option in options if option is not type(None)):
@@ -255,7 +259,9 @@ def _coerce_literal(value: Any, options: tuple[Any, ...], where: str) -> Any:
 def _coerce_tuple(value: Any, hints: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     items = value
     if isinstance(value, str):
-        items = [item.strip() for item in value.split(",")] if value.strip() else []
+        # Help shows an empty tuple as `none`.
+        empty = value.strip() in ("", *_NONE)
+        items = [] if empty else [item.strip() for item in value.split(",")]
     if not isinstance(items, (list, tuple)):
         raise ConfigError(f"{where!r} must be a list, got {shown(value)}")
     if len(hints) == 2 and hints[1] is Ellipsis:
