@@ -17,7 +17,7 @@ from gmc_bench.cli.parser import (
     settings_given,
 )
 from gmc_bench.core.errors import ConfigError, GmcBenchError
-from gmc_bench.core.table import aligned, number
+from gmc_bench.core.table import aligned
 
 if TYPE_CHECKING:
     from gmc_bench.cli.display import Display
@@ -241,7 +241,7 @@ def _show_results(sweep: "Sweep", display: "Display") -> None:
 
 
 def _show(record: "RunRecord", folder: "RunFolder") -> None:
-    from gmc_bench.records.summary import HEADINGS, command_tables, summarize
+    from gmc_bench.records.summary import HEADINGS, command_tables, summarize, training_line
     from gmc_bench.records.units import metres_per_return
 
     say()
@@ -250,7 +250,7 @@ def _show(record: "RunRecord", folder: "RunFolder") -> None:
         f"seed {record.seed}: {record.env_steps:,} env steps in {record.wall_clock_s.total:,.0f} s "
         f"({record.env_steps_per_s:,.0f}/s), {record.parameters:,} parameters"
     )
-    say(f"training return {number(record.training_return)}")
+    say(training_line(record))
     say()
     say(aligned(HEADINGS, summarize(record.returns, metres_per_return(record))))
     say()

@@ -98,9 +98,19 @@ def command_tables(record: RunRecord) -> list[tuple[tuple[str, ...], list[list[s
     ]
 
 
+def training_line(record: RunRecord) -> str:
+    """Return the training return in words, with the reason where there is none."""
+    text = f"training return {number(record.training_return)}"
+    if record.training_return is not None:
+        return text
+    if record.untrained:
+        return f"{text} (nothing was trained)"
+    return f"{text} (not every train body has finished an episode)"
+
+
 def summary_line(record: RunRecord) -> str:
     """Return the result of one task in a line."""
-    parts, metres = [f"training return {number(record.training_return)}"], metres_per_return(record)
+    parts, metres = [training_line(record)], metres_per_return(record)
     for split in ("train", "test"):
         score = mean_return(scored(record.returns, split))
         if score is not None:

@@ -160,6 +160,17 @@ def test_a_method_without_test_scores_is_told_by_its_train_episodes(plan):
     assert summary_line(record(RETURNS)) == line
 
 
+@pytest.mark.parametrize(
+    ("untrained", "why"),
+    [(None, "not every train body has finished an episode"), (True, "nothing was trained")],
+)
+def test_a_missing_training_return_has_a_reason(untrained, why):
+    found = record(RETURNS)
+    found.training_return, found.untrained = None, untrained
+    line = f"training return - ({why}), train 10.0 (0.20 m), test 6.0 (0.12 m)"
+    assert summary_line(found) == line
+
+
 def test_the_plan_tells_times_once_a_task_is_measured(plan):
     eta = ETA({"ft": 8192, "incline": 8192})
     eta.settle("ft", 8192, 600)
