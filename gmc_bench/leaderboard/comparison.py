@@ -124,7 +124,7 @@ def _compare(
         over_runs = moderated.of_difference((i, j), [len(runs[place]) for place in (i, j)])
         if over_runs is not None and over_runs.variance == 0.0:
             over_runs = None  # a few runs that are all equal do not show that every run would be
-        both = two_way_variance(over_runs, over_bodies, interactions[i] + interactions[j])
+        both = two_way_variance(over_runs, over_bodies, [interactions[i], interactions[j]])
         scale = max(largest[i], largest[j])
         p_runs = _p_value(value, over_runs, scale)
         p_bodies, p_both = _p_value(value, over_bodies, scale), _p_value(value, both, scale)

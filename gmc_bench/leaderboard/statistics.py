@@ -220,7 +220,7 @@ def crossed_mean(scores: DoubleArray, clusters: IntArray) -> CrossedEstimate:
     """
     value = mean(scores)
     runs, bodies = run_variance(scores), body_variance(scores.mean(axis=0), clusters)
-    both = two_way_variance(runs, bodies, interaction_variance(scores, clusters))
+    both = two_way_variance(runs, bodies, [interaction_variance(scores, clusters)])
     return crossed_estimate(value, runs, bodies, both)
 
 
@@ -287,7 +287,7 @@ def body_variance(values: DoubleArray, clusters: IntArray) -> VarianceEstimate |
     return VarianceEstimate(squares * count / (count - 1) / values.size**2, count - 1.0)
 
 
-def interaction_variance(scores: DoubleArray, clusters: IntArray) -> float:
+def interaction_variance(scores: DoubleArray, clusters: IntArray) -> VarianceEstimate:
     """Return the variance of a mean that comes from the interaction of runs and clusters.
 
     `run_variance` and `body_variance` both contain it. It is estimated from the residuals of the
@@ -298,31 +298,37 @@ def interaction_variance(scores: DoubleArray, clusters: IntArray) -> float:
         clusters: (B,), equal numbers are one cluster.
 
     Returns:
-        The variance; 0 for a single run or a single cluster.
+        The variance; 0 for a single run or a single cluster. Its degrees of freedom are those of
+        the residuals, (R - 1)(G - 1) with G clusters.
     """
     runs = len(scores)
     residuals = scores - scores.mean(axis=1, keepdims=True) - scores.mean(axis=0) + scores.mean()
     sums = _cluster_sums(residuals, clusters)
     count = int(sums.shape[1])
     if runs < 2 or count < 2:
-        return 0.0
+        return VarianceEstimate(0.0, 1.0)
     correction = runs / (runs - 1) * count / (count - 1)
-    return float((sums**2).sum()) * correction / scores.size**2
+    return VarianceEstimate(
+        float((sums**2).sum()) * correction / scores.size**2, (runs - 1.0) * (count - 1.0)
+    )
 
 
 def two_way_variance(
-    runs: VarianceEstimate | None, bodies: VarianceEstimate | None, interaction: float
+    runs: VarianceEstimate | None,
+    bodies: VarianceEstimate | None,
+    interactions: Sequence[VarianceEstimate],
 ) -> VarianceEstimate | None:
     """Return the two-way cluster-robust variance of a mean, over runs and clusters of bodies.
 
     Args:
         runs: variance over runs, of one method or of the difference of two.
         bodies: variance over bodies.
-        interaction: what these have in common, see `interaction_variance`.
+        interactions: what these have in common, by method, see `interaction_variance`.
 
     Returns:
-        The sum less the interaction, which it counts twice, but never less than either variance;
-        `None` where one of them is not known.
+        The sum less the interactions, which it counts twice, but never less than either variance;
+        `None` where one of them is not known. Its degrees of freedom are V^2 / sum(V_i^2 / d_i)
+        over all of its terms, also those that are taken off.
 
     Source:
         Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering. Where each body
@@ -331,17 +337,24 @@ def two_way_variance(
     """
     if runs is None or bodies is None:
         return None
-    total, degrees = sum_variances([runs, bodies])
-    return VarianceEstimate(max(total - interaction, runs.variance, bodies.variance), degrees)
+    common = math.fsum(term.variance for term in interactions)
+    total = max(runs.variance + bodies.variance - common, runs.variance, bodies.variance)
+    return VarianceEstimate(total, _degrees(total, [runs, bodies, *interactions]))
 
 
 def sum_variances(terms: Sequence[VarianceEstimate]) -> VarianceEstimate:
     """Return the sum of independent variances and its degrees of freedom (Satterthwaite 1946)."""
     total = math.fsum(term.variance for term in terms)
+    return VarianceEstimate(total, _degrees(total, terms))
+
+
+def _degrees(total: float, terms: Sequence[VarianceEstimate]) -> float:
+    """Return the degrees of freedom of a variance that is a sum or difference of terms."""
     # Shares instead of squared variances, which could underflow.
     shares = [term.variance / total if total > 0.0 else 1.0 / len(terms) for term in terms]
-    weights = [share**2 / term.degrees for share, term in zip(shares, terms, strict=True)]
-    return VarianceEstimate(total, 1.0 / math.fsum(weights))
+    return 1.0 / math.fsum(
+        share**2 / term.degrees for share, term in zip(shares, terms, strict=True)
+    )
 
 
 def _cluster_sums(values: DoubleArray, clusters: IntArray) -> DoubleArray:

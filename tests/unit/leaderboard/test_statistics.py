@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.statistics import (
@@ -201,7 +202,9 @@ def test_the_interval_over_both_is_that_of_the_crossed_analysis_of_variance() ->
     scores = 5.0 + EFFECTS[:, None] + EFFECTS + INTERACTION
     # Mean squares of runs and bodies 4 * 5 / 3, of the rest 16 / 9; all over 16.
     variance = (20.0 / 3.0 + 20.0 / 3.0 - 16.0 / 9.0) / 16.0
-    half = 2.4469118511 * variance**0.5  # twice the same variance with 3 degrees: 6
+    # In units of a 48th: 20 each for runs and bodies, 16 / 3 for the rest.
+    degrees = (104.0 / 3.0) ** 2 / (20.0**2 / 3.0 * 2.0 + (16.0 / 3.0) ** 2 / 9.0)
+    half = stdtrit(degrees, 0.975) * variance**0.5
     found = crossed_mean(scores, np.arange(4))
     assert half > 3.1824463053 * (5.0 / 12.0) ** 0.5  # so neither part is shown instead
     assert (found.both.low, found.both.high) == pytest.approx((5.0 - half, 5.0 + half))
@@ -213,11 +216,15 @@ def test_the_interval_over_both_is_that_of_the_crossed_analysis_of_variance() ->
 
 
 def test_the_variance_over_both_is_never_less_than_a_part() -> None:
-    # By Satterthwaite the degrees of freedom are 5^2 / (4^2 / 3 + 1 / 2), that is 150 / 35.
     small, large = VarianceEstimate(1.0, 2.0), VarianceEstimate(4.0, 3.0)
-    assert two_way_variance(small, large, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert two_way_variance(large, small, 2.0) == pytest.approx((4.0, 150.0 / 35.0))
-    assert two_way_variance(large, small, 0.5) == pytest.approx((4.5, 150.0 / 35.0))
+    common = [VarianceEstimate(2.0, 6.0)]
+    degrees = 4.0**2 / (4.0**2 / 3.0 + 1.0 / 2.0 + 2.0**2 / 6.0)
+    assert two_way_variance(small, large, common) == pytest.approx((4.0, degrees))
+    assert two_way_variance(large, small, common) == pytest.approx((4.0, degrees))
+    # Two methods have an interaction each.
+    common = [VarianceEstimate(0.25, 6.0), VarianceEstimate(0.25, 12.0)]
+    degrees = 4.5**2 / (4.0**2 / 3.0 + 1.0 / 2.0 + 0.25**2 / 6.0 + 0.25**2 / 12.0)
+    assert two_way_variance(large, small, common) == pytest.approx((4.5, degrees))
 
 
 def test_interval_over_both_covers_when_runs_and_bodies_are_drawn_anew() -> None:
