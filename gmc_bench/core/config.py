@@ -18,7 +18,6 @@ import re
 import textwrap
 import types
 import typing
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -60,10 +59,11 @@ class _StrictSafeLoader(_SafeLoader):  # type: ignore[misc]
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         if not isinstance(node, yaml.MappingNode):  # `!!map x`
             raise _refusal("a value is no map, but tagged as one", node.start_mark)
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if len(set(names)) < len(names):
-            twice = next(name for name, count in Counter(names).items() if count > 1)
-            raise _refusal(f"the key {twice!r} is given more than once", node.start_mark)
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise _refusal(f"the key {key.value!r} is given more than once", key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -418,7 +418,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
         _require_plain(text)
         content = yaml.load(text, Loader=_StrictSafeLoader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: bad encoding
-        first = " ".join(str(error).split())
+        first = " ".join(str(error).split()).replace(' in "<unicode string>",', " at")
         raise ConfigError(f"{path} is not valid YAML ({first}); fix or delete it") from error
     if content is None:
         return {}

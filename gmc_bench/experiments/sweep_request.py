@@ -176,6 +176,8 @@ def _read(path: Path) -> dict[str, Any]:
                 f"{path} has {name!r} beside the runs; write it under 'settings', as settings: "
                 f"{{{name}: {file[name]}}}"
             )
+    if "morphologies" in file:  # the option's name of it
+        raise ConfigError(f"{path} has 'morphologies'; in files it is called 'bodies'")
     reject_unknown(file, [*fields_of(Grid), *_IN_FILE], "a sweep")
     if not isinstance(launched := file.get("launch", {}), dict):
         raise ConfigError(f"'launch' in {path} must hold options, got {launched!r}")

@@ -2,8 +2,9 @@
 
 import hashlib
 import math
+import warnings
 from collections.abc import Callable, Iterator
-from getpass import getpass
+from getpass import GetPassWarning, getpass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +39,10 @@ def ask_password(prompt: str) -> str:
         ConfigError: there is none.
     """
     try:
-        return getpass(prompt)
-    except EOFError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)  # it would read, and show, plain input
+            return getpass(prompt)
+    except (EOFError, GetPassWarning):
         raise ConfigError("a password is asked for, but there is no terminal; use one") from None
 
 

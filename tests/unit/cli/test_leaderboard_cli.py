@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import warnings
+from getpass import GetPassWarning
 from pathlib import Path
 from typing import Any
 
@@ -572,9 +574,13 @@ def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
     assert gmc("leaderboard", "verify", record)[1].splitlines()[0] == out.strip()
 
 
-def test_a_password_needs_a_terminal(gmc, tmp_path, monkeypatch):
+@pytest.mark.parametrize("where", ["closed", "shown"])
+def test_a_password_needs_a_terminal(gmc, tmp_path, monkeypatch, where):
     def no_terminal(prompt):
-        raise EOFError
+        if where == "closed":
+            raise EOFError
+        warnings.warn("it would be shown", GetPassWarning, stacklevel=2)
+        return "secret"
 
     monkeypatch.setattr("gmc_bench.leaderboard.signing.getpass", no_terminal)
     code, out, err = gmc("leaderboard", "sign", "--new-key", "--key", tmp_path / "key")

@@ -280,6 +280,7 @@ def test_an_empty_yaml_file_changes_nothing(tmp_path):
         (b"a: !!map x", "a value is no map, but tagged as one.*line 1, column 4"),
         (b"a: !!set [x]", "a value is no map, but tagged as one.*line 1, column 4"),
         (b"ppo: {lr: 1, lr: 2}", "the key 'lr' is given more than once"),
+        (b"a: 1\nb: 2\na: 3", r"'a' is given more than once at line 3, column 1\)"),
         (b"seed: 2\ndigest: 0", "is damaged: its first line, a digest, is missing"),
         (b"a: " + b"[" * 64 + b"]" * 64, "more than 64 levels"),
         (b"a: " + b"[" * 100_000, "more than 64 levels"),  # a C parser's stack would overflow

@@ -216,6 +216,7 @@ def test_options_win_over_a_file_however_it_spells_them(tmp_path):
     ("text", "reason"),
     [
         ("launcher: local", r"has 'launcher' beside the runs; .* as launch: {launcher: local}"),
+        ("morphologies: tiny", r"has 'morphologies'; .* it is called 'bodies'"),
         ("jobs: 2", r"has 'jobs' beside the runs; .* as launch: {jobs: 2}"),
         ("env-steps: 9", r"'env-steps' beside the runs; .* as settings: {env-steps: 9}"),
         ("ppo: {lr: 1}", r"'ppo' beside the runs; .* under 'settings', as .*: {ppo: {'lr': 1}}"),
