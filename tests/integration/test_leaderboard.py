@@ -391,7 +391,7 @@ def test_bodies_that_are_not_there(desk, tmp_path, monkeypatch):
 def test_another_engine_version_is_compared_by_its_mean(desk):
     record = read_record(desk.run / "record.json")
     desk.reseal(record.model_copy(update={"versions": {**record.versions, "numba": "0.0.1"}}))
-    assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
+    assert "4 episodes equal, 0 within chance (another machine)" in desk.verify(desk.run)
 
 
 def test_a_record_of_schema_1(desk):
@@ -408,7 +408,7 @@ def test_a_record_of_schema_1(desk):
 
     content["digest"] = hashlib.sha256(spell(content)).hexdigest()
     (desk.run / "record.json").write_bytes(spell(content))
-    assert "4 episodes equal within chance (another machine)" in desk.verify(desk.run)
+    assert "4 episodes equal, 0 within chance (another machine)" in desk.verify(desk.run)
     assert "is refused by the rule 'current-rules'" in desk("add", desk.run, code=2).err
 
 

@@ -149,6 +149,21 @@ def test_the_mean_of_all_bodies_and_that_of_the_score_share_the_false_alarms() -
     assert judged(-1e6) == pytest.approx((-3e6, spread))
 
 
+def test_returns_raised_beside_equal_ones_fail_however_little() -> None:
+    """A record can state another processor than it was made on; its other episodes tell."""
+    found = _draw(np.random.default_rng(11), 0.1)
+    raised = found.copy()
+    raised[::2, 1] *= 1.02
+    assert not _passes(raised, found)
+    # Where none is equal, as on another class of machine, so little is within chance.
+    assert _passes(np.nextafter(raised, np.inf), found)
+    recorded, again = make_returns("train", RETURNS), make_returns("train", RETURNS)
+    sampled = tuple(item.model_copy(update={"mode": "stochastic"}) for item in recorded)
+    noisy = make_returns("train", {name: [v + 1.0 for v in vs] for name, vs in RETURNS.items()})
+    parts, _ = compare(noisy + sampled, again + sampled, "interval")
+    assert [(part.differing, part.passed) for part in parts] == [(6, False), (0, True)]
+
+
 @pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
 def test_an_honest_record_fails_once_in_a_thousand(episodes: int) -> None:
     rng = np.random.default_rng(7)

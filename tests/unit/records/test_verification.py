@@ -154,7 +154,7 @@ def test_unlikely_bodies_fail_within_the_margin() -> None:
         changes = {"first_difference": DIFFERENCE, "passed": passed}
         return _make(comparison="interval", parts=[part], **changes)
 
-    assert judged(0.002, True).outcome == "3 episodes equal within chance (another machine)"
+    assert judged(0.002, True).outcome == ("1 episodes equal, 2 within chance (another machine)")
     assert judged(0.0005, False).outcome.startswith(
         "returns, lengths or ends of the bodies of test, deterministic differ from those found by "
         "more than chance allows (probability 0.0005); the first is episode 2 of test body 'a'"
@@ -162,6 +162,33 @@ def test_unlikely_bodies_fail_within_the_margin() -> None:
     for chance, passed in ((0.002, False), (0.0005, True)):
         with pytest.raises(ValidationError, match="contradicts its numbers"):
             judged(chance, passed)
+
+
+def test_where_most_episodes_are_equal_all_must_be() -> None:
+    equal = {**PART, "mode": "stochastic", "margin": 0.0, "chance": 1.0}
+
+    def judged(differing: int, passed: bool, *others: dict[str, Any]) -> Verification:
+        likely = {"differing": differing, "margin": 1.0, "chance": 0.5, "passed": passed}
+        changes = {
+            "parts": [{**PART, "episodes": 4, **likely}, *others],
+            "first_difference": DIFFERENCE,
+        }
+        return _make(comparison="interval", passed=passed, **changes)
+
+    assert judged(3, True).outcome == "1 episodes equal, 3 within chance (another machine)"
+    assert judged(2, False).outcome.startswith(
+        "2 of 4 episodes differ, but so many are equal to the last bit that this machine computes "
+        "like the record's, and all must be equal; the first is episode 2 of test body 'a'"
+    )
+    # Equal episodes of one part speak about the others.
+    assert judged(4, False, equal).outcome.startswith("4 of 7 episodes differ, but so many")
+    for differing, passed in ((2, True), (3, False)):
+        with pytest.raises(ValidationError, match="contradicts its numbers"):
+            judged(differing, passed)
+    frictions = {**_friction(), "chance": 0.5}
+    assert _make(comparison="interval", parts=[equal], friction=frictions).outcome == (
+        "3 episodes equal, 0 within chance, 32 results on friction within chance (another machine)"
+    )
 
 
 def test_frictions_that_differ_fail() -> None:
