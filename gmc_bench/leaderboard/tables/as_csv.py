@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import fields
 
 from gmc_bench.core.escape import csv_text
@@ -27,7 +28,8 @@ _SPREADS = {
 
 def _describe_columns() -> dict[str, str]:
     columns = {
-        "rank": "place by test_score, ties share the better one; only rows of status `ranked`",
+        "rank": "place by test_score, ties share the better one; that of `before tuning` is in the "
+        "ranking of all methods with the protocol's values, where untuned `ranked` rows count too",
         "group": "letters; rows that share one cannot be told apart on other seeds and bodies",
         "group_here": "the same on other seeds and these bodies",
         "status": "`ranked`, `incomplete`, `reference` (single-robot), `untrained`, "
@@ -77,28 +79,20 @@ def to_csv(analysis: TableAnalysis) -> str:
     `CSV_DESCRIPTIONS` says what each column holds. Numbers printed in papers are not in it.
     """
     table = analysis.table
-    statistics = {row.row.key: row for row in analysis.rows}
     text = io.StringIO()
     writer = csv.DictWriter(text, CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for place, row in ranked(table.rows):
-        found = statistics.get(row.key)
-        cells = _csv_row(row, "incomplete" if found is None else "ranked")
-        if found is not None:
-            cells |= _csv_statistics(found) | {"rank": str(place), "group": found.group}
-            cells |= _csv_numbers("normalized_train", normalized_score(analysis, row))
-            cells["group_here"] = found.group_here
-            if analysis.metres_per_return is not None:
-                cells["metres"] = repr(analysis.metres_per_return * found.crossed.value)
-        writer.writerow(cells)
-    unplaced = {
-        "reference": table.references,
-        "untrained": table.untrained,
-        "before tuning": table.before_tuning,
+    before = analysis.before_tuning
+    parts: dict[str, tuple[Sequence[Row], dict[RowKey, dict[str, str]]]] = {
+        "ranked": (table.rows, _csv_places(analysis)),
+        "reference": (table.references, {}),
+        "untrained": (table.untrained, {}),
+        "before tuning": (table.before_tuning, {} if before is None else _csv_places(before)),
     }
-    for status, rows in unplaced.items():
+    for status, (rows, places) in parts.items():
         for row in rows:
-            writer.writerow(_csv_row(row, "incomplete" if row.missing else status))
+            cells = _csv_row(row, "incomplete" if row.missing else status)
+            writer.writerow(cells | places.get(row.key, {}))
     for run in table.unranked:
         score = "" if run.test_score is None else repr(run.test_score)
         writer.writerow(
@@ -112,6 +106,21 @@ def to_csv(analysis: TableAnalysis) -> str:
             }
         )
     return text.getvalue()
+
+
+def _csv_places(analysis: TableAnalysis) -> dict[RowKey, dict[str, str]]:
+    """Return by row of a ranking its place and all numbers that only ranked rows have."""
+    places = {row.key: place for place, row in ranked(analysis.table.rows)}
+    found = {}
+    for item in analysis.rows:
+        key = item.row.key
+        cells = _csv_statistics(item) | {"rank": str(places[key]), "group": item.group}
+        cells |= _csv_numbers("normalized_train", normalized_score(analysis, item.row))
+        cells["group_here"] = item.group_here
+        if analysis.metres_per_return is not None:
+            cells["metres"] = repr(analysis.metres_per_return * item.crossed.value)
+        found[key] = cells
+    return found
 
 
 def _csv_key(key: RowKey) -> dict[str, str]:
@@ -143,7 +152,7 @@ def _csv_row(row: Row, status: str) -> dict[str, str]:
         cells |= _csv_numbers(name, getattr(row, name))
     cells |= {"steps_per_body": repr(steps_per_body(row)), "core_seconds": repr(core_seconds(row))}
     cells["env_steps_per_s"] = repr(row.env_steps_per_s)
-    if status in ("untrained", "before tuning"):
+    if status == "untrained":
         cells |= _csv_numbers("test_score", row.test_score)
     return cells
 

@@ -592,7 +592,10 @@ def test_rows_of_before_tuning_have_a_part_of_their_own() -> None:
     lines = {line["status"]: line for line in csv.DictReader(io.StringIO(to_csv(analysis)))}
     assert lines.keys() == {"ranked", "before tuning"}
     assert lines["before tuning"]["test_score"] == "7.0"
-    assert lines["before tuning"]["rank"] == ""
+    assert [lines["before tuning"][name] for name in ("rank", "group", "group_here")] == [*"1aa"]
+    # Numbers that only ranked rows have are those of the ranking before tuning.
+    alone = next(csv.DictReader(io.StringIO(to_csv(_analysis(_record(7.0), other)))))
+    assert lines["before tuning"] == {**alone, "status": "before tuning"}
 
 
 def test_further_seeds_are_told_with_what_they_cost() -> None:
