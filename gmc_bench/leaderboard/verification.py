@@ -112,7 +112,8 @@ def compare(
         if comparison == "interval":
             chance = chance_of_outcomes(items, [again[_place(item)] for item in items])
             likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
-            judged = {"margin": margin, "chance": chance, "passed": likely}
+            counted = all(pair.recorded.episode_return.is_integer() for pair in pairs) or None
+            judged = {"margin": margin, "chance": chance, "counted": counted, "passed": likely}
         parts.append(
             VerifiedPart(
                 split=split,

@@ -65,6 +65,11 @@ class VerifiedPart(RecordPart):
         description="How likely bodies' returns, lengths and ends differ as much by chance; null "
         "where episodes must be equal, and in verifications that did not look at it.",
     )
+    counted: Flag | None = Field(
+        default=None,
+        description="Whether returns count something (as cells on exploration), so that they may "
+        "be equal although episodes are not; left out where they do not.",
+    )
     passed: Flag = Field(
         description="Equal; or inside the margin, and likely enough, unless the other episodes "
         "show that all must be equal."
@@ -200,9 +205,9 @@ def computes_alike(parts: Iterable[VerifiedPart]) -> bool:
     """Say whether so many episodes are equal that this machine computes like the record's.
 
     Where the last bits of arithmetic differ, hardly an episode comes out equal. So if half of those
-    of a part do, a difference in the others is none of chance.
+    of a part do, a difference in the others is none of chance. Whole numbers are no evidence.
     """
-    return any(2 * part.differing <= part.episodes for part in parts)
+    return any(2 * part.differing <= part.episodes for part in parts if not part.counted)
 
 
 def _require_agreement(friction: VerifiedFriction, comparison: Exactness) -> None:

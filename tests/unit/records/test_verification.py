@@ -180,6 +180,8 @@ def test_where_most_episodes_are_equal_all_must_be() -> None:
         "2 of 4 episodes differ, but so many are equal to the last bit that this machine computes "
         "like the record's, and all must be equal; the first is episode 2 of test body 'a'"
     )
+    counting = {**equal, "counted": True}
+    assert judged(4, True, counting).outcome.startswith("3 episodes equal, 4 within chance")
     # Equal episodes of one part speak about the others.
     assert judged(4, False, equal).outcome.startswith("4 of 7 episodes differ, but so many")
     for differing, passed in ((2, True), (3, False)):
