@@ -10,12 +10,12 @@ from gmc_bench.core.errors import RecordError
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
-from gmc_bench.leaderboard.board import Board, read_board
+from gmc_bench.leaderboard.board import VERIFICATIONS, Board, read_board
 from gmc_bench.leaderboard.figures import SVG_MARK, draw_figures
 from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.site import MethodPage, Replays, build_site
 from gmc_bench.leaderboard.site.files import remove_outdated
-from gmc_bench.leaderboard.submission import require_rules
+from gmc_bench.leaderboard.submission import require_ledger, require_rules
 from gmc_bench.leaderboard.tables import (
     CSV_COLUMNS,
     LATEX_MARK,
@@ -29,6 +29,7 @@ from gmc_bench.leaderboard.tables import (
 )
 from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.store import RefusedFile, write_atomic
+from gmc_bench.records.weights import WEIGHTS
 
 SITE_FOLDER = "site"
 INDEX_NAME = "README.md"
@@ -165,12 +166,14 @@ def check(
     """Return the files that `build` would write, change or remove; empty when up to date.
 
     Raises:
-        RecordError: as for `build`.
+        RecordError: as for `build`, or the folder is a leaderboard without its ledger.
         SubmissionError: a leaderboard's record breaks a rule, see `submission.require_rules`.
     """
     found = open_leaderboard(records_dir)
     if found.board.length:
         require_rules(found.board)
+    elif any((records_dir / name).is_dir() for name in (WEIGHTS, VERIFICATIONS)):
+        require_ledger(found.board, records_dir)  # a folder of runs needs none
     files = _files(found, records_dir, out_dir, readme, findings)
     changed = [path for path, data in files.items() if _read(path) != data]
     return sorted([*changed, *_stale(out_dir / TABLES_FOLDER, files)])

@@ -141,11 +141,7 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
         StorageError: a file could not be written.
     """
     board = read_board(root) if root.exists() else Board((), (), (), 0, BEGINNING)
-    if board.records and not board.length:
-        raise RecordError(
-            f"{root} holds records that no ledger lists ({board.records[0].path} is one), so it is "
-            f"no leaderboard; restore its {LEDGER_NAME}, or give a new folder with --records"
-        )
+    require_ledger(board, root)
     problem = next(_violations(submissions, board, root), None)
     if problem is not None:
         raise SubmissionError(problem)
@@ -167,6 +163,23 @@ def add(submissions: Sequence[Submission], root: Path) -> list[Path]:
             append(root / LEDGER_NAME, "signature", signed, hashlib.sha256(data).hexdigest())
         written.append(root / name)
     return written
+
+
+def require_ledger(board: Board, root: Path) -> None:
+    """Raise if a folder holds records but no ledger.
+
+    Args:
+        board: what was read of the folder.
+        root: the folder.
+
+    Raises:
+        RecordError: it does.
+    """
+    if board.records and not board.length:
+        raise RecordError(
+            f"{root} holds records that no ledger lists ({board.records[0].path} is one), so it is "
+            f"no leaderboard; restore its {LEDGER_NAME}, or give a new folder with --records"
+        )
 
 
 def require_rules(board: Board) -> None:

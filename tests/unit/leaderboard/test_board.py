@@ -137,6 +137,15 @@ def test_a_folder_without_a_ledger_is_a_collection(tmp_path: Path) -> None:
     assert (found.length, found.head, found.verified) == (0, BEGINNING, frozenset())
 
 
+@pytest.mark.parametrize("folder", ["weights", "verifications"])
+def test_check_names_a_ledger_that_is_missing(built: Path, folder: str) -> None:
+    (built / LEDGER_NAME).unlink()
+    (built / folder).mkdir()
+    expected = rf"holds records that no ledger lists .* restore its {LEDGER_NAME}"
+    with pytest.raises(RecordError, match=expected):
+        check(built, built)
+
+
 def test_tables_state_length_and_head(built: Path) -> None:
     head = read_ledger(built / LEDGER_NAME).head
     text = (built / "tables" / "README.md").read_text()
@@ -312,7 +321,8 @@ def test_a_record_that_add_would_refuse_is_refused_by_check(
     append(board / LEDGER_NAME, "weights", name, digest_of("0" * (MAX_MIB * 2**20 + 1)))
     with pytest.raises(SubmissionError, match=rf"demo/3\.json is refused by the rule '{rule}'"):
         check(board, board)
-    (board / LEDGER_NAME).unlink()  # now it is a folder of runs
+    (board / LEDGER_NAME).unlink()
+    shutil.rmtree(board / "weights")  # now it is a folder of runs
     assert check(board, board)
 
 
