@@ -113,9 +113,15 @@ def read_finished_run(folder: Path) -> StoredRecord:
     """Read the record of a run folder.
 
     Raises:
-        RecordError: the folder has no valid record.
+        RecordError: the folder has no valid record, or holds several runs.
     """
     if not (folder / RECORD_NAME).is_file():
+        names = sorted(path.parent.name for path in folder.glob(f"*/{RECORD_NAME}"))
+        if names:
+            raise RecordError(
+                f"{folder} holds several runs, one was expected; give the folders of those below "
+                f"it that are finished ({', '.join(names)})"
+            )
         begun = f", or finish it with: gmc-bench run --resume {folder}" if folder.is_dir() else ""
         raise RecordError(
             f"{folder} is not the folder of a finished run (it has no {RECORD_NAME}); give the "

@@ -541,6 +541,16 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
         read_finished_run(tmp_path / "absent")
 
 
+def test_a_folder_of_several_runs_names_those_that_can_be_added(tmp_path: Path) -> None:
+    for name in ("b-seed2", "a-seed1", "begun"):
+        (tmp_path / name).mkdir()
+        if name != "begun":
+            (tmp_path / name / RECORD_NAME).touch()
+    expected = r"holds several runs, .* that are finished \(a-seed1, b-seed2\)$"
+    with pytest.raises(RecordError, match=expected):
+        read_finished_run(tmp_path)
+
+
 def test_an_edited_record(tmp_path: Path, runs: list[Submission]) -> None:
     path = runs[0].folder / RECORD_NAME
     path.write_bytes(path.read_bytes().replace(b'"episode_return":40', b'"episode_return":90'))
