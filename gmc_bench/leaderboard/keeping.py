@@ -5,6 +5,7 @@ is known to fit, alone and beside what is there.
 """
 
 import json
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,8 +43,11 @@ from gmc_bench.records.kinship import mean_return
 from gmc_bench.records.parts import BodyReturns, Hardware, require_shallow
 from gmc_bench.records.schema import REQUIRED_VERSIONS, RunRecord
 from gmc_bench.records.store import first_problem, read_sealed, seal, write_atomic
+from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
+
+_log = logging.getLogger(__name__)
 
 Kind = KeptStudy | KeptEvaluation | KeptScaling | KeptSpeeds
 
@@ -215,6 +219,8 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
         RecordError: the study is not complete, was made with several versions of the engine, does
             not say by which rules it was run, a run was made with uncommitted changes, or the
             folder has a name that no file can have.
+
+    Logs a warning if runs can count for no finding because of their settings.
     """
     study = read_study(folder / STUDY_FILE)
     again = f"'gmc-bench study --resume {folder}'"
@@ -234,7 +240,28 @@ def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
             raise RecordError(
                 f"{which} does not say by which rules it was made; write it with {again}"
             )
-    return {require_file_name(board / STUDIES / f"{folder.resolve().name}.json"): study}
+    path = require_file_name(board / STUDIES / f"{folder.resolve().name}.json")
+    reasons = dict.fromkeys(_why_it_does_not_count(study))
+    if reasons:
+        _log.warning(
+            "runs of the study in %s will count for no finding: %s", folder, "; ".join(reasons)
+        )
+    return {path: study}
+
+
+def _why_it_does_not_count(study: KeptStudy) -> Iterator[str]:
+    """Yield the settings of a study that keep its runs from counting as evidence."""
+    if study.suite not in SUITES.names():
+        yield f"the suite {study.suite} is not installed"
+        return
+    suite = SUITES.get(study.suite)
+    if study.protocol != suite.default_protocol:
+        yield f"its protocol is {study.protocol}, expected {suite.default_protocol}"
+    expected = suite.default_morphologies[0]
+    for run in study.runs:
+        yield from run.changes or ()
+        if run.morphologies is not None and run.morphologies.id != expected:
+            yield f"its bodies are {run.morphologies.id}, expected {expected}"
 
 
 def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:

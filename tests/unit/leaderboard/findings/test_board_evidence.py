@@ -18,6 +18,7 @@ from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.findings.pools import BoardPool, StudyPool, read_metric
 from gmc_bench.leaderboard.keeping import study_file
 from gmc_bench.leaderboard.tables import file_names
+from gmc_bench.records.kept import BodySetId, KeptStudy
 from gmc_bench.records.store import seal
 from gmc_bench.suites import SUITES
 from tests.support.findings import FULL, POOL, TEXTS, make_board, make_study, with_changes
@@ -267,3 +268,23 @@ def test_what_somebody_could_have_chosen_is_no_evidence(tmp_path: Path) -> None:
         (tmp_path / "study.json").write_bytes(seal(with_changes(make_study(), **{name: None})))
         with pytest.raises(RecordError, match=f"run dfs, seed 1, in .* {problem}"):
             study_file(tmp_path, tmp_path)
+
+
+def test_a_study_that_no_finding_counts_is_added_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def added(study: KeptStudy) -> list[str]:
+        caplog.clear()
+        (tmp_path / "study.json").write_bytes(seal(study))
+        assert list(study_file(tmp_path, tmp_path).values()) == [study]
+        return [message.partition(" for no finding: ")[2] for message in caplog.messages]
+
+    assert added(make_study()) == []
+    fewer = "the protocol's env_steps was changed"
+    assert added(with_changes(make_study(), changes=(fewer,))) == [fewer]
+    other = BodySetId(id="gmc-unimal-mini", digest=digest_of("mini"))
+    bodies = with_changes(make_study(protocol="smoke"), morphologies=other)
+    assert added(bodies) == [
+        "its protocol is smoke, expected lite; its bodies are gmc-unimal-mini, expected unimals_100"
+    ]
+    assert added(make_study(suite="other-v1")) == ["the suite other-v1 is not installed"]
