@@ -219,36 +219,38 @@ def test_what_holds_for_other_seeds_and_bodies_holds_for_other_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effects", "bodies", "both", "degrees", "shown"),
+    ("value", "effects", "bodies", "both", "shown"),
     [
         # What both methods find hard is no difference. Of the runs 2 * 5 / 12 with 6 degrees of
-        # freedom, of the bodies 5 / 12 with 3, of what these share 1 / 9 + 1 / 36.
-        (0.0, 5.0 / 12.0, 10.0 / 9.0, 9.0, "both"),
-        # 5 / 3 of the bodies with 3 degrees of freedom leave more open than all with 6.
-        (-1.0, 5.0 / 3.0, 85.0 / 36.0, 6.0, "bodies"),
+        # freedom, of the bodies 5 / 12 with 3, of what these share 1 / 9 and 1 / 36 with 9 each.
+        (3.0, 0.0, 5.0 / 12.0, 10.0 / 9.0, "both"),
+        # 5 / 3 of the bodies with 3 degrees of freedom leave more open than all with 5.
+        (6.0, -1.0, 5.0 / 3.0, 85.0 / 36.0, "bodies"),
     ],
 )
 def test_a_difference_beyond_seeds_and_bodies_by_hand(
-    effects: float, bodies: float, both: float, degrees: float, shown: str
+    value: float, effects: float, bodies: float, both: float, shown: str
 ) -> None:
     runs = np.array([-1.5, -0.5, 0.5, 1.5])
     rest = np.outer([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0])
     first = -2.0 + runs[:, None] + runs + rest
-    second = -5.0 + runs[:, None] + effects * runs + 0.5 * rest
+    second = -2.0 - value + runs[:, None] + effects * runs + 0.5 * rest
     found = _compared(first, second)
+    parts = (5.0 / 6.0) ** 2 / 6.0 + bodies**2 / 3.0 + ((1.0 / 9.0) ** 2 + (1.0 / 36.0) ** 2) / 9.0
+    degrees = both**2 / parts
     halves = {
         "bodies": stats.t.ppf(0.975, 3) * bodies**0.5,
         "both": stats.t.ppf(0.975, degrees) * both**0.5,
     }
     p = {
-        "bodies": 2.0 * stats.t.sf(3.0 / bodies**0.5, 3),
-        "both": 2.0 * stats.t.sf(3.0 / both**0.5, degrees),
+        "bodies": 2.0 * stats.t.sf(value / bodies**0.5, 3),
+        "both": 2.0 * stats.t.sf(value / both**0.5, degrees),
     }
-    assert found.p_runs == pytest.approx(2.0 * stats.t.sf(3.0 / (5.0 / 6.0) ** 0.5, 6))
+    assert found.p_runs == pytest.approx(2.0 * stats.t.sf(value / (5.0 / 6.0) ** 0.5, 6))
     assert max(p, key=p.__getitem__) == max(halves, key=halves.__getitem__) == shown
     assert found.p_both == pytest.approx(p[shown])
     assert found.p_both > found.p_runs
-    assert found.contrast.both.high == pytest.approx(3.0 + halves[shown])
+    assert found.contrast.both.high == pytest.approx(value + halves[shown])
 
 
 @pytest.mark.parametrize("second", [_column(1, 1), _column(2, 2)])
@@ -286,10 +288,10 @@ def test_logarithms_beyond_seeds_and_bodies_by_hand() -> None:
     second = 5.0 + 0.5 * (runs[:, None] + 0.5 * rest)
     found = _compared(first, second)
     over_runs = 2.0 * 3.0 * np.log(1.0 - 0.1 * runs / 3.0).var()
-    over_bodies, shared = 0.01 * 5.0 / 12.0, 0.01 * (1.0 / 9.0 + 1.0 / 36.0)
-    total = over_runs + over_bodies
-    degrees = total**2 / (over_runs**2 / 6.0 + over_bodies**2 / 3.0)
-    half = stats.t.ppf(0.975, degrees) * (total - shared) ** 0.5
+    over_bodies, shared = 0.01 * 5.0 / 12.0, (0.01 / 9.0, 0.01 / 36.0)
+    total = over_runs + over_bodies - sum(shared)
+    parts = over_runs**2 / 6.0 + over_bodies**2 / 3.0 + sum(part**2 / 9.0 for part in shared)
+    half = stats.t.ppf(0.975, total**2 / parts) * total**0.5
     assert found.of_logarithms
     assert found.contrast.both.high == pytest.approx(np.log(2.0) + half)
     assert found.contrast.both.high > max(found.contrast.runs.high, found.contrast.bodies.high)
