@@ -258,7 +258,7 @@ def test_old_records_are_refused_by_name_of_the_rule(refused, tmp_path):
 WORDS = [
     (("add", "absent"), "absent does not exist; give the folder of a finished run or study, or"),
     (("add", "runs/one", "absent.json"), "absent.json does not exist; give the folder of a"),
-    (("add", "runs"), "runs is not the folder of a finished run"),
+    (("add", "runs"), "runs holds several runs, one was expected"),
     (("add", "runs/one/policy.safetensors"), "safetensors is not the folder of a finished run"),
     (("add",), "the following arguments are required: RUN_DIR"),
     (("verify",), "give either one RECORD or --all"),
@@ -268,7 +268,7 @@ WORDS = [
     (("verify", "runs/one", "--jobs", "8"), "--jobs goes only with --all; leave it out"),
     (("verify", "--all"), "leaderboards holds no records; give another folder with --records"),
     (("verify", "absent.json"), "cannot read absent.json"),
-    (("verify", "runs"), "runs is not the folder of a finished run"),
+    (("verify", "runs"), "runs holds several runs, one was expected"),
     (("verify", "runs/one", "--runs", "absent", "--ranked"), "unknown option '--ranked'"),
     (("check", "--records", "absent"), "the records folder absent does not exist"),
     (("schema", "more"), "unknown argument 'more'"),
