@@ -8,7 +8,7 @@ from gmc_bench.core.errors import ConfigError
 
 NAME = r"[a-z0-9][a-z0-9._-]*"
 """An id that is also safe as a file name: it has no slash and does not start with a dot."""
-VERSIONED_NAME = r"[a-z0-9][a-z0-9._-]*-v[1-9][0-9]*"
+VERSIONED_NAME = rf"{NAME}-v[1-9][0-9]*"
 """The id of a suite or a task."""
 REASON = r"[a-z][a-z0-9_]*"
 """Why an episode ended."""
