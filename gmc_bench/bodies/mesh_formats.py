@@ -41,7 +41,33 @@ def suffix_of(name: str) -> str:
 
 def stl_name(name: str) -> str:
     """Return the name of what a mesh is turned into."""
-    return f"{name}.stl"
+    return name if suffix_of(name) == ".stl" else f"{name}.stl"
+
+
+def must_turn(name: str, data: bytes) -> bool:
+    """Return whether the engine can read a mesh only when `to_stl` has turned it.
+
+    Raises:
+        ValueError: it is an STL of text, and trimesh is not installed.
+    """
+    if not _is_text_stl(name, data):
+        return readable(name)
+    if not find_spec("trimesh"):
+        raise ValueError(
+            f"has the mesh file {name!r}, an STL of text, which MuJoCo does not read; convert it "
+            f"to a binary one, or let the import do it: {EXTRA}"
+        )
+    return True
+
+
+def _is_text_stl(name: str, data: bytes) -> bool:
+    """Return whether a file is an STL of text, which the engine takes for a damaged binary one.
+
+    A binary one may begin with the same word, but its length follows from its number of triangles.
+    """
+    if suffix_of(name) != ".stl" or data.lstrip()[:5].lower() != b"solid":
+        return False
+    return len(data) != 84 + 50 * int.from_bytes(data[80:84], "little")
 
 
 def load_packages() -> None:

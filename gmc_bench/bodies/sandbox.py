@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Self
 
-from gmc_bench.bodies.mesh_formats import readable
+from gmc_bench.bodies.mesh_formats import must_turn
 from gmc_bench.core.errors import MorphologyError
 
 _PACKAGE = Path(__file__).parents[2]
@@ -88,7 +88,11 @@ class Sandbox:
         Raises:
             FlawError: the engine refuses the model, or does not come back.
         """
-        if not self._turns_meshes and any(map(readable, files)):
+        try:
+            turns = any([must_turn(*file) for file in files.items()])
+        except ValueError as error:
+            raise FlawError(str(error)) from error
+        if turns and not self._turns_meshes:
             self.close()
             self._turns_meshes = True
         encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}

@@ -32,6 +32,16 @@ end_header
 3 1 2 3
 """
 
+
+def text_stl():
+    """The same tetrahedron as `PLY`, in an STL of text."""
+    points = ["0 0 0", "0.1 0 0", "0 0.2 0", "0 0 0.3"]
+    loops = ("".join(f" vertex {points[int(i)]}\n" for i in corners) for corners in FACES.split())
+    facets = "".join(f"facet normal 0 0 0\nouter loop\n{x}endloop\nendfacet\n" for x in loops)
+    return f"solid part\n{facets}endsolid part\n"
+
+
+FACES = "021 013 032 123"
 END = "</geometry></collision></link></robot>"
 
 
@@ -121,6 +131,7 @@ def test_a_robot_has_the_box_around_a_mesh_whatever_its_format(read):
     for name, content in (
         ("part.dae", collada()),
         ("part.ply", PLY.format(x=0.1, y=0.2, z=0.3)),
+        ("part.STL", text_stl()),
     ):
         for limb, same in zip(read(name, content).body.limbs, plain.limbs, strict=True):
             assert limb.inertia == same.inertia
@@ -137,6 +148,20 @@ def test_a_robot_has_the_box_around_a_mesh_whatever_its_format(read):
 def test_files_that_hold_no_mesh_are_named(read, content, reason):
     with pytest.raises(MorphologyError, match=reason):
         read("part.dae", content)
+
+
+def test_a_binary_stl_that_begins_like_text_is_left_alone():
+    data = mesh_formats.to_stl("part.stl", text_stl().encode())
+    binary = b"solid".ljust(80) + data[80:]
+    assert not mesh_formats.must_turn("part.stl", binary)
+    assert mesh_formats.must_turn("part.stl", b"\n" + text_stl().encode())
+    assert not mesh_formats.must_turn("solid.obj", text_stl().encode())
+
+
+def test_without_trimesh_an_stl_of_text_is_named(read, monkeypatch):
+    monkeypatch.setattr(mesh_formats, "find_spec", lambda name: None)
+    with pytest.raises(MorphologyError, match=r"'part\.stl', an STL of text, .*\[meshes\]'$"):
+        read("part.stl", text_stl())
 
 
 def test_without_the_packages_a_refusal_says_how_to_get_them(read, monkeypatch):
