@@ -178,13 +178,12 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
 
 
 def preview(sweep: "Sweep") -> int:
-    """Show the runs of a sweep of which nothing was begun: as a table, and all of it as YAML."""
-    from gmc_bench.experiments.eta import ETA
-    from gmc_bench.experiments.overview import describe_runs
+    """Show a sweep of which nothing was begun: runs, hours and memory, and all of it as YAML."""
     from gmc_bench.experiments.sweep_folder import runs_to_yaml
+    from gmc_bench.experiments.sweep_launch import Launch
+    from gmc_bench.experiments.sweep_request import SweepRequest
 
-    states = {name: "finished" if sweep.will_take(name) else "to do" for name in sweep.runs}
-    note(describe_runs(sweep.runs, states, ETA()))
+    note(SweepRequest(sweep, Launch()).preview())
     say(runs_to_yaml(sweep.runs))
     return 0
 

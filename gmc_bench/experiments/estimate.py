@@ -12,6 +12,7 @@ from gmc_bench.core.table import aligned
 from gmc_bench.experiments.cell_state import RUNNING, STATES, CellState
 from gmc_bench.experiments.eta import about, duration, planned
 from gmc_bench.experiments.method import method_of
+from gmc_bench.experiments.overview import describe_unofficial
 from gmc_bench.suites.schema import short_name
 from gmc_bench.training.run_config import RunConfig
 
@@ -221,7 +222,7 @@ def describe_plan(
         together = min(jobs, len(largest))
         most = sum(largest[:together]) / _GIB
         lines.append(f"memory: at most {most:.1f} GiB for {together} runs at a time")
-    lines += _unofficial(runs.values())
+    lines += describe_unofficial(runs)
     return "\n".join(lines)
 
 
@@ -254,19 +255,6 @@ def _left(config: RunConfig, state: CellState, measured: Measured) -> float | No
             return None
         training = whole * _steps_left(config, state) / steps if steps else 0.0
     return training + (measured.scoring(config) or 0.0)
-
-
-def _unofficial(configs: Iterable[RunConfig]) -> list[str]:
-    found: dict[str, int] = defaultdict(int)
-    total = 0
-    for config in configs:
-        total += 1
-        for reason in config.unofficial_reasons:
-            found[reason] += 1
-    return [
-        f"unofficial: {reason}" + ("" if count == total else f" ({count:,} runs)")
-        for reason, count in found.items()
-    ]
 
 
 def measured_here(folders: Iterable[Path]) -> Measured:

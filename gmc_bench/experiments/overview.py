@@ -23,6 +23,7 @@ HEADINGS = (
     "env steps/s",
     "seconds",
 )
+_MOST_NAMES = 6
 
 
 def describe_runs(runs: Mapping[str, RunConfig], states: Mapping[str, str], eta: ETA) -> str:
@@ -47,7 +48,7 @@ def describe_runs(runs: Mapping[str, RunConfig], states: Mapping[str, str], eta:
         for name, config in runs.items()
     ]
     lines.append(aligned(("run", "protocol", "env steps", "state", "time"), rows))
-    return "\n".join([*lines, *_unofficial(runs)])
+    return "\n".join([*lines, *describe_unofficial(runs)])
 
 
 def _shared(configs: Sequence[RunConfig]) -> list[str]:
@@ -66,16 +67,17 @@ def _digest(config: RunConfig) -> str:
     return protocol_digest(config.protocol, method, suite, config.task)
 
 
-def _unofficial(runs: Mapping[str, RunConfig]) -> list[str]:
-    """Return why runs are unofficial, one line per reason, with its tasks unless it is all."""
-    tasks: dict[str, list[str]] = {}
+def describe_unofficial(runs: Mapping[str, RunConfig]) -> list[str]:
+    """Return why runs are unofficial: a line for each reason, with the runs unless it is all."""
+    found: dict[str, list[str]] = {}
     for name, config in runs.items():
         for reason in config.unofficial_reasons:
-            tasks.setdefault(reason, []).append(name)
-    return [
-        f"unofficial: {reason}" + ("" if len(names) == len(runs) else f" ({', '.join(names)})")
-        for reason, names in tasks.items()
-    ]
+            found.setdefault(reason, []).append(name)
+    lines = []
+    for reason, names in found.items():
+        shown = ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names):,} runs"
+        lines.append(f"unofficial: {reason}{f' ({shown})' if len(names) < len(runs) else ''}")
+    return lines
 
 
 def describe_results(

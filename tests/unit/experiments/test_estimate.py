@@ -198,13 +198,15 @@ def test_the_runs_that_take_most_may_come_together(config, measured):
     assert "9.0 GiB\n" in text
 
 
-def test_a_plan_says_why_runs_are_unofficial_and_how_many(config, measured):
-    reasons = (("shared", "own"), ("shared",), ("shared",))
+def test_a_plan_says_which_runs_are_unofficial_and_why(config, measured):
+    reasons = [("shared", "many"), *[("shared", "many", "few")] * 2, *[("shared", "many")] * 4]
+    reasons.append(("shared",))
     runs = {
         f"r{i}": replace(config, seed=i, unofficial_reasons=each) for i, each in enumerate(reasons)
     }
     text = describe_plan(runs, dict.fromkeys(runs, CellState()), measured)
-    assert text.endswith("\nunofficial: shared\nunofficial: own (1 runs)")
+    said = ("shared", "many (7 runs)", "few (r1, r2)")
+    assert text.endswith("".join(f"\nunofficial: {each}" for each in said))
 
 
 def test_the_longest_run_is_waited_for(config, measured):
