@@ -12,8 +12,8 @@ SPEC = MethodSpec(
     deviations=(
         "No public code was found, and the paper reached us through descriptions of it: sizes, "
         "depths, activations and the places of norms are choices made here.",
-        "Limbs have three types: torso, limb with children, limb without; limbs of this benchmark "
-        "differ by nothing else that is not a number.",
+        "Limbs have three types: torso, limb with children or in a closed loop, other limb; limbs "
+        "of this benchmark differ by nothing else that is not a number.",
         "The limb types enter through a linear map without bias, followed by 3 graph convolutions "
         "with ReLU, their two matrices without bias.",
         "Colour refinement runs 3 rounds from the limb types; only the colours of the last round "

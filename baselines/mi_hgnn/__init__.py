@@ -12,8 +12,8 @@ SPEC = MethodSpec(
     "describe its own adaptation.",
     deviations=(
         "The original perceives contacts; here the same network controls, trained with PPO.",
-        "Nodes are limbs, not joints: the torso is a base, a limb with children a joint, a limb "
-        "without children a foot.",
+        "Nodes are limbs, not joints: the torso is a base, a limb with children or in a closed "
+        "loop a joint, any other limb a foot.",
         "Every node takes the 52 features of its limb at the current step; the original takes "
         "histories of 150 steps, of another length for every node type.",
         "Seven relations instead of five: base to foot and foot to base are added, because a limb "

@@ -73,7 +73,7 @@ class LinearGenerator(nn.Module):
         super().__init__()
         self.inputs, self.outputs = inputs, outputs
         self.weight = nn.Linear(width, inputs * outputs)  # H_W, B_W
-        self.bias = nn.Linear(width, outputs)  # H_b, b_b
+        self.bias = nn.Linear(width, outputs)  # H_b, B_b
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
         nn.init.uniform_(self.weight.bias, -init, init)

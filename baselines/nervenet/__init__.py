@@ -19,8 +19,9 @@ SPEC = MethodSpec(
         "Residual form, weights: the matrices carry no layer index in the paper; here every layer "
         "has its own, and `share_weights` gives the literal reading (685,315 parameters).",
         "Residual form, sizes: left open; 4 layers, width 256 for limbs and messages.",
-        "Residual form, aggregation weights: left open; the mean over neighbours in the tree, the "
-        "limb itself left out, and zero for a limb without neighbours.",
+        "Residual form, aggregation weights: left open; the mean over the limbs that joints and "
+        "closed loops connect with it, the limb itself left out, and zero for a limb without "
+        "neighbours.",
         "Residual form, initialisation: left open; embedding and decoder as in MetaMorph with the "
         "embedding scaled by sqrt(width), everything else as in torch.",
         "Nodes are limbs; the original's are the joints and the root.",

@@ -156,7 +156,8 @@ def add_launch(add: Callable[..., Any], default: str) -> None:
     one: dict[str, Any] = {"default": argparse.SUPPRESS}
     text = f"who runs them: local, ray, slurm, see docs/clusters.md (default: {default})"
     add("--launcher", metavar="L", help=text, **one)
-    add("--jobs", metavar="N", type=integer(1), help="runs at a time (default: by cores)", **one)
+    text = "runs at a time (default: local: by cores, ray: 1,000, slurm: all)"
+    add("--jobs", metavar="N", type=integer(1), help=text, **one)
     add("--retries", metavar="N", type=integer(0), help="of a run that failed, default: 1", **one)
 
 

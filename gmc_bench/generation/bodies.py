@@ -20,7 +20,7 @@ from gmc_bench.generation.grown_limbs import Closure, assemble, is_free, lowest_
 from gmc_bench.generation.loops import add_bridges, join_tips
 
 LARGE = 12
-"""Bodies of more limbs (torso not counted) grow from a small body and keep its height."""
+"""Bodies of so many limbs or more, torso not counted, grow from a small one and keep its height."""
 BASE_LIMBS = range(4, 9)
 """Limbs of those small bodies."""
 RISE = 0.1
