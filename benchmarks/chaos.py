@@ -31,7 +31,7 @@ from benchmarks.command import Command, Ended, Fault, preload_shim, run_command,
 from benchmarks.kept_files import TINY, tiny_set
 from benchmarks.networks import network_ids
 from benchmarks.script import count, make_resumable_parser, read_results, run, write_results
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.core.table import aligned
 from gmc_bench.suites import SUITES
 
@@ -141,7 +141,7 @@ class Chaos:
     def __init__(self, base: Path, why_no_shim: str) -> None:
         self._base, self._has_shim = base, not why_no_shim
         os.environ[DATA_VARIABLE] = str(base / "data")
-        save_set(tiny_set())
+        store_set(tiny_set())
         self._cases = make_cases()
         self._again = [case for case in self._cases if case.again]
         self._whole: dict[str, tuple[dict[str, Any], Ended]] = {}

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, load_set, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, load_set, store_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.config import sealed_yaml, to_dict
 from gmc_bench.deployment.export import export_onnx
@@ -91,7 +91,7 @@ def make_kept_files(base: Path) -> list[KeptFiles]:
     """
     os.environ[DATA_VARIABLE] = str(base / "data")
     torch.set_num_threads(1)
-    kept = save_set(tiny_set())
+    kept = store_set(tiny_set())
     run = base / "run"
     spec = ExperimentSpec(
         method="recmorph", suite="unimal", task="ft", protocol="smoke", bodies=TINY,

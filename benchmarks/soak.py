@@ -20,7 +20,7 @@ import torch
 from benchmarks.command import open_files
 from benchmarks.kept_files import NARROW, SMALL, TINY, tiny_set
 from benchmarks.script import make_resumable_parser, read_results, run, write_results
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.core.table import aligned
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
@@ -87,7 +87,7 @@ def main() -> int:
     base = Path(tempfile.mkdtemp(prefix="gmc-soak-"))
     os.environ[DATA_VARIABLE] = str(base / "data")
     torch.set_num_threads(1)
-    save_set(tiny_set())
+    store_set(tiny_set())
     rows: list[dict[str, float]] = []
     content["processes"].append(rows)
     started = time.monotonic()

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from gmc_bench.bodies.vectors import minus
+from gmc_bench.core.jit import njit
 from gmc_bench.core.types import BoolArray, DoubleArray, Vec3
 
 TOUCHING = 1e-6  # m; shapes this close count as touching, whatever the engine's rounding
@@ -104,7 +104,7 @@ def _any_near(
     return False
 
 
-any_near: Callable[..., bool] = numba.njit(cache=True)(_any_near)
+any_near: Callable[..., bool] = njit(cache=True)(_any_near)
 """See `_any_near`, of which this is the compiled form: growth calls it thousands of times."""
 
 

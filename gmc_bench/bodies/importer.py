@@ -18,7 +18,7 @@ from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.mjcf import check_compiles, read_mjcf
 from gmc_bench.bodies.registry import registered_sets
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import check_set_id, save_set
+from gmc_bench.bodies.store import check_set_id, store_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import MorphologyError, MorphologySetError
 
@@ -97,7 +97,7 @@ def import_set(set_id: str, path: Path) -> ImportReport:
             f"{bodies.digest[:12]}, expected {published.digest[:12]}); import them under another id"
         )
         raise ImportProblemsError(reason, [reason])
-    folder = save_set(bodies)
+    folder = store_set(bodies)
     text = f"{render_set(describe_set(bodies))}\n\nkept in  {folder}"
     return ImportReport(bodies=bodies, folder=folder, text=text)
 

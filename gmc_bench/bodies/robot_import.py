@@ -37,7 +37,7 @@ from gmc_bench.bodies.robot_shapes import merge_inertia, rotation
 from gmc_bench.bodies.robot_tree import shorten
 from gmc_bench.bodies.sandbox import FlawError, Sandbox
 from gmc_bench.bodies.schema import Inertia, Morphology, MorphologySet
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.core.arguments import as_path, require_number
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 from gmc_bench.core.types import DoubleArray
@@ -149,7 +149,7 @@ def import_robots(
     found, robots = read_robots(
         set_id, path, keyframe=keyframe, seconds=seconds, root=root, armature=armature
     )
-    folder = save_set(found)
+    folder = store_set(found)
     shown = [f"{render_robot(robot)}\n" for robot in robots]
     shown += [f"note: {note}\n" for note in _repeated(found)]
     text = "\n".join([*shown, f"kept in  {folder}", f"use it with  --morphologies {set_id}"])

@@ -7,14 +7,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
+from pathlib import Path
 
 from gmc_bench.bodies.clearance import check_clearance
-from gmc_bench.bodies.importer import PUBLISHED
+from gmc_bench.bodies.importer import PUBLISHED, check_free_id
 from gmc_bench.bodies.mjcf import check_names
 from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import imported_sets, load_set
+from gmc_bench.bodies.store import imported_sets, load_set, store_set
+from gmc_bench.core.arguments import require_instance
 from gmc_bench.core.errors import (
     GmcBenchError,
     MorphologySetError,
@@ -135,6 +137,28 @@ def build_set(set_id: str) -> MorphologySet:
     if set_id not in BODY_SETS.own_names():  # ours are known by their hashes
         check_bodies(bodies)
     return bodies
+
+
+def save_set(bodies: MorphologySet) -> Path:
+    """Keep a set that was made in Python under its id, in the user's data folder.
+
+    Args:
+        bodies: the set. Another one that was kept under this id stays there, but is not current.
+
+    Returns:
+        The folder that holds it.
+
+    Raises:
+        ConfigError: it is no set.
+        MorphologySetError: the id cannot be used, or is that of another set.
+        MorphologyError: a body cannot be used; one sentence says why.
+        StorageError: the folder cannot be written.
+    """
+    fix = "make one: MorphologySet(id=..., splits=...)"
+    require_instance(bodies, MorphologySet, "save_set", fix)
+    check_free_id(bodies.id)
+    check_bodies(bodies)
+    return store_set(bodies)
 
 
 def check_bodies(bodies: MorphologySet) -> None:

@@ -53,7 +53,7 @@ def check_set_id(set_id: str) -> None:
         )
 
 
-def save_set(bodies: MorphologySet) -> Path:
+def store_set(bodies: MorphologySet) -> Path:
     """Store a set and make it the current one under its id.
 
     Storing the same set again changes nothing; a damaged copy of it is replaced.

@@ -38,9 +38,9 @@ def add_parser(verbs: Any) -> None:
         metavar="S",
         type=amount("seconds", zero=False),
         default=15.0,
-        help="length of a trial, at least 2 (default: 15)",
+        help="length of a trial, from 2 to 3600 (default: 15)",
     )
-    add("--seed", metavar="N", type=integer(0), default=1, help="of disturbances (default: 1)")
+    add("--seed", metavar="N", type=integer(0, 2**32 - 1), default=1, help="default: 1")
     add(
         "--realtime",
         action=argparse.BooleanOptionalAction,

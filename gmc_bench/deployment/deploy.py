@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from gmc_bench.core.arguments import require_count
+from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
 from gmc_bench.deployment import report
 from gmc_bench.deployment.loop import run_trial
@@ -14,6 +15,7 @@ from gmc_bench.deployment.report import Attempt
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trained import SUFFIX, open_policy
 from gmc_bench.deployment.trials import (
+    MAX_SECONDS,
     MIN_SECONDS,
     NUM_TRIALS,
     RAMP_SECONDS,
@@ -46,7 +48,8 @@ class DeployOptions:
     """Which trials are run, and how.
 
     Raises:
-        ConfigError: there is no trial, `video` is not known, or a trial is too short.
+        ConfigError: a value does not fit its field, there is no trial, or a trial is too short or
+            too long.
     """
 
     trial: str = ALL
@@ -56,7 +59,7 @@ class DeployOptions:
     trials: int = NUM_TRIALS
     """Of each kind."""
     seconds: float = SECONDS
-    """Length of a trial, at least `MIN_SECONDS`."""
+    """Length of a trial, from `MIN_SECONDS` to `MAX_SECONDS`."""
     seed: int = 1
     """Of disturbances."""
     realtime: bool = True
@@ -68,16 +71,17 @@ class DeployOptions:
     video: Videos | None = None
 
     def __post_init__(self) -> None:
+        coerce_fields(self)
         require_count(self.trials, "'trials'", "trials of each kind")
-        if self.video not in (None, *get_args(Videos)):
-            raise ConfigError(
-                f"'video' must be one of {', '.join(get_args(Videos))} or none, got {self.video!r}"
-            )
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"'seed' must be from 0 to {2**32 - 1}, got {self.seed}")
         if not self.seconds >= MIN_SECONDS:
             raise ConfigError(
                 f"a trial is {self.seconds:g} s long, but its command rises for {RAMP_SECONDS:g} "
                 f"s; give at least {MIN_SECONDS:g} s"
             )
+        if self.seconds > MAX_SECONDS:
+            raise ConfigError(f"a trial is at most {MAX_SECONDS:,g} s long, got {self.seconds:g} s")
 
     def kinds(self) -> list[Trial]:
         """Return the kinds of trials.

@@ -89,10 +89,11 @@ def _bodies(
     task: "Task", morphologies: "str | MorphologySet | None", split: str
 ) -> Sequence["Body"]:
     from gmc_bench.bodies.schema import MorphologySet
-    from gmc_bench.bodies.sets import load_morphologies
+    from gmc_bench.bodies.sets import check_bodies, load_morphologies
     from gmc_bench.envs.bodies import default_set
 
     if isinstance(morphologies, MorphologySet):
+        check_bodies(morphologies)
         return morphologies.split(split)
     set_id = default_set(task) if morphologies is None else morphologies
     return load_morphologies(set_id).split(split)

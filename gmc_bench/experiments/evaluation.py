@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MAX_EPISODES = 1_000_000
+"""Per body and mode."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
     """What is evaluated of a run's policy; the defaults are the protocol's.
 
     Raises:
-        ConfigError: a value does not fit its field, or there is less than one episode.
+        ConfigError: a value does not fit its field, or there is no episode, or too many.
     """
 
     bodies: str | MorphologySet | None = None
@@ -50,6 +54,8 @@ class EvaluationOptions:
         coerce_fields(self)
         if self.episodes is not None and self.episodes < 1:
             raise ConfigError(f"'episodes' must be at least 1, got {self.episodes}")
+        if self.episodes is not None and self.episodes > MAX_EPISODES:
+            raise ConfigError(f"'episodes' must be at most {MAX_EPISODES:,}, got {self.episodes}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from gmc_bench.bodies.importer import check_free_id
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import data_dir, save_set
+from gmc_bench.bodies.store import data_dir, store_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
@@ -206,7 +206,7 @@ def evolve_set(set_id: str, settings: Evolution, train: int, test: int, **option
         ),
         licence="same as gmc-bench",
     )
-    return Evolved(bodies=bodies, last=last, folder=save_set(bodies))
+    return Evolved(bodies=bodies, last=last, folder=store_set(bodies))
 
 
 def _line(last: Generation) -> str:

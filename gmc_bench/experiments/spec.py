@@ -145,7 +145,7 @@ def require_set_id(value: Any) -> None:
     if hasattr(value, "splits") and hasattr(value, "id"):
         raise ConfigError(
             f"'bodies' must be the id of a set, got the set {value.id!r} itself; keep it with "
-            f"gmc_bench.bodies.store.save_set, and give its id (docs/python-api.md)"
+            f"gmc_bench.bodies.sets.save_set, and give its id (docs/python-api.md)"
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gmc_bench.bodies.importer import check_free_id
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.generation.judge import judge
@@ -110,7 +110,7 @@ def make_descendants(
     return Descendants(
         bodies=bodies,
         numbers={"train": tuple(numbers[:train]), "test": tuple(numbers[train:])},
-        folder=save_set(bodies),
+        folder=store_set(bodies),
     )
 
 

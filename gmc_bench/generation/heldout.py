@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import (
     ConfigError,
@@ -160,7 +160,7 @@ def reveal(set_id: str, path: Path | None = None) -> Revealed:
             f"{held.commitment} was committed to"
         )
     bodies = grow_held_out(held, secret)
-    return Revealed(bodies=bodies, commitment=held.commitment, folder=save_set(bodies))
+    return Revealed(bodies=bodies, commitment=held.commitment, folder=store_set(bodies))
 
 
 def grow_held_out(held: HeldOutSet, secret: Secret) -> MorphologySet:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gmc_bench.bodies.importer import check_free_id
 from gmc_bench.bodies.schema import Morphology, MorphologySet
-from gmc_bench.bodies.store import data_dir, load_set, save_set
+from gmc_bench.bodies.store import data_dir, load_set, store_set
 from gmc_bench.bodies.summary import describe_set, render_set
 from gmc_bench.core.errors import MorphologySetError, StorageError
 from gmc_bench.generation.descendants import source_of
@@ -84,7 +84,7 @@ def make_set(
         licence="same as gmc-bench",
         notes=(f"{found.num_judged} candidates were judged; {SCORES} has what was found out.",),
     )
-    folder = save_set(bodies)
+    folder = store_set(bodies)
     _write_scores(folder / SCORES, recipe, bodies, found)
     return Product(bodies=bodies, found=found, folder=folder)
 

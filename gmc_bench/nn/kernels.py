@@ -11,12 +11,14 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from gmc_bench.core.jit import njit
+
 LANES = 64
 """Bodies whose attention is computed together, at most."""
 NO_WEIGHT = -87.0
 """Logits so far below the largest have no weight: in single precision, exp has no digits there."""
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 def exp(x):

@@ -12,6 +12,7 @@ from gymnasium.vector import AsyncVectorEnv
 
 from gmc_bench.bodies.body import Body
 from gmc_bench.bodies.schema import Morphology
+from gmc_bench.core.jit import njit
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import Array, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore
@@ -40,7 +41,7 @@ EXPLAINED = {
 }
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True, parallel=True, nogil=True)
 def bare_steps(
     mj_step: int,
     addresses: Array,

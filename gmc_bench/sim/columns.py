@@ -1,7 +1,6 @@
 """Columns of the table of C addresses that the compiled loops follow, one row per environment."""
 
-import numba
-
+from gmc_bench.core.jit import njit
 from gmc_bench.sim.engine import load_int32
 
 (
@@ -13,7 +12,7 @@ NUM_WARNINGS = 7
 """mjNWARNING; the counters are every second int32 of mjData.warning."""
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def has_warned(address):
     """Return whether the engine has warned in a row."""
     for kind in range(NUM_WARNINGS):  # noqa: SIM110 - numba knows no any() of a generator

@@ -5,9 +5,9 @@ What belongs to the models stands in `Drives`, what belongs to the rows in `Driv
 
 import math
 
-import numba
 import numpy as np
 
+from gmc_bench.core.jit import njit
 from gmc_bench.sim.columns import (
     CTRL,
     CVEL,
@@ -30,7 +30,7 @@ SENSOR_WIDTH = 4
 """Numbers of a contact sensor: found, then the force's three components."""
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _sliding_speed(address, body, geom, radius):
     """Return the horizontal speed of a foot's lowest point, m/s."""
     velocity, com, place = address[CVEL], address[SUBTREE_COM], address[GEOM_XPOS]
@@ -46,7 +46,7 @@ def _sliding_speed(address, body, geom, radius):
     return math.sqrt(vx * vx + vy * vy)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _write_friction(address, feet, friction, stribeck_speed):
     """Give every foot the coefficient of its present sliding speed."""
     static, dynamic = friction
@@ -57,7 +57,7 @@ def _write_friction(address, feet, friction, stribeck_speed):
         store_double(address[FRICTION], 3 * int(geom), value)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _drive(address, joints, gains, strength, target, torque):
     """Apply the joint drives: proportional and derivative gain, limited torque."""
     for j in range(joints.shape[0]):
@@ -70,7 +70,7 @@ def _drive(address, joints, gains, strength, target, torque):
         torque[j] = applied
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read(address, joints, joint_state, base, contacts):
     """Write one row's readings; return whether the simulation broke."""
     qpos, qvel = address[QPOS], address[QVEL]
@@ -107,7 +107,7 @@ def _read(address, joints, joint_state, base, contacts):
     return has_warned(address) or not np.isfinite(total)  # a sum is finite only if every part is
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def drive_row(functions, address, model, row, target, num_substeps, drives, state):
     """Advance one row by `num_substeps` engine steps towards its target angles (A,), rad.
 
@@ -139,7 +139,7 @@ def drive_row(functions, address, model, row, target, num_substeps, drives, stat
         call_model_data(functions.mj_step, address[MODEL], address[DATA])
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def read_driven_row(address, model, row, drives, state):
     """Write what the sensors of one row say to `state`; return whether the simulation broke."""
     return _read(
@@ -147,7 +147,7 @@ def read_driven_row(address, model, row, drives, state):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def read_driven_rows(addresses, model_index, rows, drives, state, diverged):
     """Write the readings of some rows, e.g. after a reset."""
     for row in rows:

@@ -16,13 +16,14 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gmc_bench.bodies.engine_library import engine_library
+from gmc_bench.core.jit import njit
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[_Function], _Function]:
     """Return `numba.njit` with a cache on disk and without the interpreter's lock, but typed."""
-    decorator: Callable[[_Function], _Function] = numba.njit(cache=True, nogil=True, **options)
+    decorator: Callable[[_Function], _Function] = njit(cache=True, nogil=True, **options)
     return decorator
 
 

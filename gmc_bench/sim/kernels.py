@@ -9,6 +9,7 @@ import math
 import numba
 import numpy as np
 
+from gmc_bench.core.jit import njit
 from gmc_bench.sim.columns import (
     CTRL,
     CVEL,
@@ -26,12 +27,12 @@ from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, s
 from gmc_bench.sim.layout import NUM_MOTION
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _rotl(x, k):
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def next_uniform(state):
     """Return a float64 in [0, 1) and advance one stream.
 
@@ -52,7 +53,7 @@ def next_uniform(state):
     return float(result >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def draw_uniform(streams, rows, out):
     """Write numbers in [0, 1) to `out` (K, N), row by row from `streams` (B, 4)."""
     for k in range(rows.shape[0]):
@@ -60,7 +61,7 @@ def draw_uniform(streams, rows, out):
             out[k, n] = next_uniform(streams[rows[k]])
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def find_indices(cumulative, guide, uniform, out):
     """Write the smallest i with uniform < cumulative[i] of each number.
 
@@ -82,7 +83,7 @@ def find_indices(cumulative, guide, uniform, out):
         out[k] = index
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_motion(address, body, torso_x, out):
     position, velocity = address[XPOS], address[CVEL]
     x = load_double(position, 3 * body)
@@ -109,7 +110,7 @@ def _read_motion(address, body, torso_x, out):
         out[9 + part] = load_double(address[XQUAT], 4 * body + part)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_row(address, model, layout, torso, out):
     """Write one row's torso position and readings; return whether the simulation broke.
 
@@ -142,7 +143,7 @@ def _read_row(address, model, layout, torso, out):
     return has_warned(address) or not np.isfinite(total)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _multiply(aw, ax, ay, az, bw, bx, by, bz):
     """Return the product of two quaternions."""
     return (
@@ -153,7 +154,7 @@ def _multiply(aw, ax, ay, az, bw, bx, by, bz):
     )
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _orientation(address, body):
     return (
         load_double(address[XQUAT], 4 * body),
@@ -163,7 +164,7 @@ def _orientation(address, body):
     )
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _place(address, body, point):
     """Return where a point in the frame of a body is in the world."""
     w, x, y, z = _orientation(address, body)
@@ -178,7 +179,7 @@ def _place(address, body, point):
     )
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _turned(address, first, second, expected):
     """Return the angle between a body's orientation and that which a weld keeps, rad."""
     w, x, y, z = _orientation(address, first)
@@ -188,7 +189,7 @@ def _turned(address, first, second, expected):
     return 2.0 * math.atan2(math.sqrt(x * x + y * y + z * z), abs(w))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _read_loops(address, model, loops, out):
     """Write how far one row's closed loops are open; nothing where no body has any."""
     num_loops, bodies, anchors, turns, lengths = loops
@@ -208,7 +209,7 @@ def _read_loops(address, model, loops, out):
             out[place, 1] = _turned(address, first, second, expected)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _step_row(
     functions, address, model, row, control, num_ctrl, actuator_slot, num_substeps, layout, torso,
     readings, loops, residual, drives, state
@@ -227,7 +228,7 @@ def _step_row(
     return broke
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True, parallel=True, nogil=True)
 def step_rows(
     functions, addresses, model_index, rows, controls, num_ctrl, actuator_slot, num_substeps,
     layout, torso, readings, diverged, loops, residual, drives, state
@@ -268,7 +269,7 @@ def step_rows(
         )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def step_rows_single_threaded(
     functions, addresses, model_index, rows, controls, num_ctrl, actuator_slot, num_substeps,
     layout, torso, readings, diverged, loops, residual, drives, state
@@ -281,7 +282,7 @@ def step_rows_single_threaded(
         )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _reset_row(functions, address, nq, nv, start_state, state_bits, stream, noise):
     if has_warned(address):
         call_model_data(functions.mj_reset_data, address[MODEL], address[DATA])
@@ -294,7 +295,7 @@ def _reset_row(functions, address, nq, nv, start_state, state_bits, stream, nois
     call_model_data(functions.mj_forward, address[MODEL], address[DATA])
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True, parallel=True, nogil=True)
 def reset_rows(
     functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
     layout, torso, readings, diverged
@@ -324,7 +325,7 @@ def reset_rows(
         diverged[row] = _read_row(address, model, layout, torso[row], readings[row])
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def reset_rows_single_threaded(
     functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
     layout, torso, readings, diverged

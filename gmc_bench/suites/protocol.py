@@ -8,18 +8,26 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Mode, Split
 
 MAX_ENV_STEPS = 10**11
-"""Of one training: years at the highest rates measured."""
+"""Of one training: years at the highest rates measured. No other number is larger either: records
+keep integers up to 2^53 only."""
 
 Normalization = Literal["per_feature", "per_slot"]
 """What observation statistics are kept of: each feature of real limbs, or each token slot."""
 
 
-def _require_finite(config: Any, prefix: str = "") -> None:
-    """Raise unless every float is finite; comparisons let NaN pass."""
+def _require_limits(config: Any, prefix: str = "") -> None:
+    """Raise unless every float is finite, which comparisons do not see, and integers have a size.
+
+    An integer that no record can hold would cost a training.
+    """
     for item in fields(config):
         value = getattr(config, item.name)
         if isinstance(value, float):
             require_number(value, f"'{prefix}{item.name}'")
+        elif isinstance(value, int) and value > MAX_ENV_STEPS:
+            raise ConfigError(
+                f"'{prefix}{item.name}' must be at most {MAX_ENV_STEPS:,}, got {value:,}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +89,7 @@ class PPOConfig:
                 raise ConfigError(f"'ppo.{name}' must not be negative, got {getattr(self, name)}")
         if self.target_kl is not None and self.target_kl <= 0:
             raise ConfigError(f"'ppo.target_kl' must be positive or none, got {self.target_kl}")
-        _require_finite(self, "ppo.")
+        _require_limits(self, "ppo.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +108,7 @@ class EvaluationConfig:
     """Which bodies."""
 
     def __post_init__(self) -> None:
+        _require_limits(self, "evaluation.")
         if self.episodes < 1 or not self.splits:
             raise ConfigError(
                 f"an evaluation needs at least one episode and split, got {self.episodes} and "
@@ -148,13 +157,10 @@ class Protocol:
     """Seeds of a complete entry."""
 
     def __post_init__(self) -> None:
+        _require_limits(self)
         for name in ("env_steps", "num_envs", "rollout_length", "action_std"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name!r} must be positive, got {getattr(self, name)}")
-        if self.env_steps > MAX_ENV_STEPS:
-            raise ConfigError(
-                f"'env_steps' must be at most {MAX_ENV_STEPS:,}, got {self.env_steps:,}"
-            )
         for name in ("sampling_alpha", "sampling_warmup_iterations"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name!r} must not be negative, got {getattr(self, name)}")
@@ -179,7 +185,6 @@ class Protocol:
                 f"an iteration needs at least 2 transitions, got 'num_envs' {self.num_envs} x "
                 f"'rollout_length' {self.rollout_length}; raise one of them"
             )
-        _require_finite(self)
 
     def action_std_at(self, iteration: int) -> float:
         """Return the standard deviation of actions in an iteration, from 0."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.cli.main import main
 from gmc_bench.conformance.morphologies import biped, chain, star
 from tests.support.forked import Forked
@@ -102,7 +102,7 @@ def gmc(tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     before = os.environ.get(DATA_VARIABLE)
     os.environ[DATA_VARIABLE] = str(data)
-    save_set(
+    store_set(
         MorphologySet(
             id="tiny",
             splits={"train": (chain(3), star(3)), "test": (biped(), chain(3))},

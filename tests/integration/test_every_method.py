@@ -6,7 +6,7 @@ import math
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.cli.main import main
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.leaderboard.rules import installed_rules
@@ -21,7 +21,7 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DATA_VARIABLE, str(folder))
         splits = {"train": (chain(3), star(3), biped()), "test": (chain(4),)}
-        save_set(MorphologySet(id="tiny", splits=splits, source="made for tests", licence="MIT"))
+        store_set(MorphologySet(id="tiny", splits=splits, source="made for tests", licence="MIT"))
     return folder
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 
 
@@ -18,5 +18,5 @@ def tiny_set(tmp_path_factory, tmp_path, monkeypatch):
         source="made for tests",
         licence="MIT",
     )
-    save_set(bodies)
+    store_set(bodies)
     return bodies

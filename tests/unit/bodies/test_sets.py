@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from gmc_bench import make_env
 from gmc_bench.bodies import sets
+from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import (
     SetInfo,
     list_sets,
@@ -14,8 +16,8 @@ from gmc_bench.bodies.sets import (
     resolve_default,
     resolve_set,
 )
-from gmc_bench.bodies.store import save_set
-from gmc_bench.core.errors import MorphologySetError, UnknownNameError
+from gmc_bench.bodies.store import store_set
+from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError, UnknownNameError
 from gmc_bench.generation.released import build_released
 
 MINI = "gmc-unimal-mini-v2"
@@ -28,7 +30,7 @@ def _own_data_dir(monkeypatch, tmp_path):
 
 def _save(set_id: str):
     bodies = replace(build_released(MINI), id=set_id)
-    save_set(bodies)
+    store_set(bodies)
     return bodies
 
 
@@ -175,3 +177,39 @@ def test_some_bodies_of_a_set_are_a_set_of_their_own():
         load_morphologies(f"{MINI}:2@{len(every)}")
     with pytest.raises(UnknownNameError, match="unknown morphology set"):
         load_morphologies(f"{MINI}:{'9' * 5000}")
+
+
+@pytest.mark.parametrize(
+    ("set_id", "reason"),
+    [
+        (MINI, "is reserved for generated sets"),
+        ("quadrupeds-v1", "is that of a set that a package offers"),
+        ("unimals_100", "is the id of a published set"),
+        ("a b", "cannot be the id of a set"),
+    ],
+)
+def test_a_set_made_in_python_does_not_take_the_id_of_another(tmp_path, set_id, reason):
+    with pytest.raises(MorphologySetError, match=reason):
+        sets.save_set(replace(build_released(MINI), id=set_id))
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_set_made_in_python_is_kept_and_loaded_by_its_id():
+    bodies = replace(build_released(MINI), id="mine")
+    assert sets.save_set(bodies).is_dir()
+    assert load_morphologies("mine") == bodies
+    with pytest.raises(ConfigError, match=r"^save_set needs a MorphologySet, got 3; make one: "):
+        sets.save_set(3)
+
+
+def test_bodies_that_start_too_high_are_kept_nowhere_and_not_simulated(tmp_path):
+    body = build_released(MINI).split("train")[0]
+    torso = replace(body.limbs[0], position=(0.0, 0.0, 5.0))
+    high = replace(body, limbs=(torso, *body.limbs[1:]))
+    bodies = MorphologySet(id="high", splits={"train": (high,), "test": (body,)}, source="a test")
+    with pytest.raises(MorphologyError, match=r"start its torso at z = .* instead of 5$"):
+        sets.save_set(bodies)
+    assert not any(tmp_path.iterdir())
+    for num_envs in (None, 2):
+        with pytest.raises(MorphologyError, match=r"instead of 5$"):
+            make_env("unimal-ft", bodies, num_envs=num_envs)

@@ -8,7 +8,7 @@ import pytest
 
 from gmc_bench.bodies.mjcf import parse_mjcf
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import data_dir, imported_sets, load_set, save_set
+from gmc_bench.bodies.store import data_dir, imported_sets, load_set, store_set
 from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import MorphologySetError, StorageError
 
@@ -42,7 +42,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_is_saved_is_loaded(bodies, home):
-    folder = save_set(bodies)
+    folder = store_set(bodies)
     assert folder == home / "some-set" / bodies.digest
     assert load_set("some-set") == bodies
     assert imported_sets() == ["some-set"]
@@ -56,19 +56,19 @@ def test_what_is_saved_is_loaded(bodies, home):
 
 
 def test_saving_again_changes_nothing(bodies, home):
-    save_set(bodies)
+    store_set(bodies)
     before = _files(home)
-    save_set(bodies)
+    store_set(bodies)
     assert _files(home) == before
 
 
 def test_another_content_becomes_current_and_the_old_one_stays(bodies, home):
-    save_set(bodies)
+    store_set(bodies)
     changed = replace(bodies, splits={**bodies.splits, "test": bodies.splits["train"][1:]})
-    save_set(changed)
+    store_set(changed)
     assert load_set("some-set") == changed
     assert (home / "some-set" / bodies.digest / "manifest.json").is_file()
-    save_set(bodies)
+    store_set(bodies)
     assert load_set("some-set") == bodies
 
 
@@ -91,11 +91,11 @@ def test_another_content_becomes_current_and_the_old_one_stays(bodies, home):
     ],
 )
 def test_damage_is_found_and_repaired_by_saving_again(bodies, damage):
-    damage(save_set(bodies))
+    damage(store_set(bodies))
     with pytest.raises(MorphologySetError, match=r"damaged .*re-import it with") as error:
         load_set("some-set")
     assert "\n" not in str(error.value)
-    save_set(bodies)
+    store_set(bodies)
     assert load_set("some-set") == bodies
 
 
@@ -111,7 +111,7 @@ def test_damage_is_found_and_repaired_by_saving_again(bodies, damage):
     ],
 )
 def test_a_manifest_that_was_changed_with_its_check_is_refused(bodies, name, value):
-    folder = save_set(bodies)
+    folder = store_set(bodies)
     os.mkfifo(folder / "pipe.xml")
     (folder.parent / "train-0000.xml").write_bytes((folder / "train-0000.xml").read_bytes())
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -124,13 +124,13 @@ def test_a_manifest_that_was_changed_with_its_check_is_refused(bodies, name, val
 
 
 def test_a_manifest_that_is_nested_too_deeply_to_read_is_refused(bodies):
-    (save_set(bodies) / "manifest.json").write_text("[" * 100_000)
+    (store_set(bodies) / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(MorphologySetError, match=r"damaged .*RecursionError.*re-import it with"):
         load_set("some-set")
 
 
 def test_sets_of_before_there_were_digests_of_files_load(bodies):
-    path = save_set(bodies) / "manifest.json"
+    path = store_set(bodies) / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["check"]
     for row in (row for rows in manifest["splits"].values() for row in rows):
@@ -143,7 +143,7 @@ def test_sets_of_before_there_were_digests_of_files_load(bodies):
 
 
 def test_a_set_under_the_id_of_another_is_not_taken_for_it(bodies, home):
-    save_set(bodies)
+    store_set(bodies)
     (home / "some-set").rename(home / "other-set")
     with pytest.raises(MorphologySetError, match=r"'other-set' .* does not match its hash"):
         load_set("other-set")
@@ -156,8 +156,8 @@ def _edit(path: Path, old: str, new: str) -> None:
 
 
 def test_changed_notes_are_stored(bodies):
-    save_set(bodies)
-    save_set(replace(bodies, notes=("another note",)))
+    store_set(bodies)
+    store_set(replace(bodies, notes=("another note",)))
     assert load_set("some-set").notes == ("another note",)
 
 
@@ -170,14 +170,14 @@ def test_unknown_set_says_how_to_import():
 @pytest.mark.parametrize("set_id", ["", "../up", "a/b", "Upper", "-dash", "x" * 65])
 def test_ids_that_are_no_folder_names_are_refused(bodies, set_id):
     with pytest.raises(MorphologySetError, match="cannot be the id"):
-        save_set(replace(bodies, id=set_id))
+        store_set(replace(bodies, id=set_id))
     with pytest.raises(MorphologySetError, match="cannot be the id"):
         load_set(set_id)
 
 
 @pytest.mark.parametrize("failing", ["write_text", "rename", "replace"])
 def test_a_full_disk_leaves_the_stored_sets_as_they_were(bodies, home, monkeypatch, failing):
-    save_set(bodies)
+    store_set(bodies)
     before = _files(home)
     changed = replace(bodies, splits={**bodies.splits, "test": bodies.splits["train"][1:]})
 
@@ -187,7 +187,7 @@ def test_a_full_disk_leaves_the_stored_sets_as_they_were(bodies, home, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(Path, failing, no_space)
         with pytest.raises(StorageError, match=r"No space left on device.*GMC_BENCH_DATA"):
-            save_set(changed)
+            store_set(changed)
 
     after = _files(home)
     assert {name: after[name] for name in before} == before
@@ -198,7 +198,7 @@ def test_a_full_disk_leaves_the_stored_sets_as_they_were(bodies, home, monkeypat
 def test_a_file_in_the_way_is_a_storage_error(bodies, home):
     home.write_text("not a folder")
     with pytest.raises(StorageError, match="cannot store the set 'some-set'"):
-        save_set(bodies)
+        store_set(bodies)
     with pytest.raises(MorphologySetError, match="not imported"):
         load_set("some-set")
 
@@ -210,7 +210,7 @@ def test_default_folder_belongs_to_the_user(monkeypatch):
 
 
 def test_manifest_is_plain_json(bodies):
-    folder = save_set(bodies)
+    folder = store_set(bodies)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["digest"] == bodies.digest
     assert manifest["splits"]["train"][0] == {

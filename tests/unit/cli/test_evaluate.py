@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.records.schema import STATED_VERSIONS
@@ -70,7 +70,7 @@ def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path)
 
 
 def test_bodies_count_as_seen_by_what_the_run_was_trained_on(run, gmc, tiny_set):
-    save_set(replace(tiny_set, id="swapped", splits={"train": (biped(),), "test": (chain(3),)}))
+    store_set(replace(tiny_set, id="swapped", splits={"train": (biped(),), "test": (chain(3),)}))
     found = document(gmc, "--morphologies", "swapped")
     assert [(r["body"], r["seen_in_train"]) for r in found["returns"]] == [("chain-3", True)]
     found = document(gmc, "--morphologies", "swapped", "--split", "train")
@@ -116,7 +116,7 @@ def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
 
 
 def test_bodies_that_do_not_fit_are_refused_in_a_sentence(run, gmc, tiny_set):
-    save_set(replace(tiny_set, id="large", splits={"train": (chain(13),), "test": (star(3),)}))
+    store_set(replace(tiny_set, id="large", splits={"train": (chain(13),), "test": (star(3),)}))
     code, out, err = gmc("evaluate", "run", "--morphologies", "large")
     assert (code, out) == (2, "")
     assert "bodies of up to 13 limbs" in err

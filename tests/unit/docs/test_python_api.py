@@ -15,7 +15,7 @@ import pytest
 
 import gmc_bench as gmc
 from gmc_bench.bodies.schema import MorphologySet
-from gmc_bench.bodies.store import DATA_VARIABLE, save_set
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
 from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.sim import batch
 
@@ -33,7 +33,7 @@ def small(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "work")
     splits = {"train": (chain(3), star(3)), "test": (biped(), chain(3))}
     bodies = MorphologySet(id="unimals_100", splits=splits, source="made for tests", licence="MIT")
-    save_set(bodies)
+    store_set(bodies)
     return tmp_path / "work"
 
 

@@ -174,6 +174,7 @@ def test_options_that_a_policy_would_ignore_are_refused(wrong):
     ("wrong", "sentence"),
     [
         ({"episodes": 0}, "'episodes' must be at least 1, got 0"),
+        ({"episodes": 10**20}, "'episodes' must be at most 1,000,000, got 1000"),
         ({"episodes": "a"}, "'episodes' must be an integer or none, got 'a'"),
         ({"split": []}, "'split' must be "),
         ({"mode": "best"}, "'mode' must be "),

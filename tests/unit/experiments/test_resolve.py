@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.experiments import resolve as resolving
 from gmc_bench.experiments.method import full_name
@@ -30,7 +30,7 @@ def test_what_is_left_out_is_the_suites(tiny_set):
 
 
 def test_each_suite_has_its_own_bodies_where_none_are_named(tiny_set, monkeypatch):
-    save_set(replace(tiny_set, id="loops"))
+    store_set(replace(tiny_set, id="loops"))
     usual = {SUITES.get("unimal-v1").default_morphologies: "tiny", ("gmc-loops-v1",): "loops"}
     monkeypatch.setattr(resolving, "resolve_default", lambda preferred: (usual[preferred], ""))
     specs = [SPEC.replace(suite=suite, bodies=None) for suite in ("unimal", "closed-loop")]

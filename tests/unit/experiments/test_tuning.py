@@ -10,7 +10,7 @@ import yaml
 
 import gmc_bench
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.bodies.store import save_set
+from gmc_bench.bodies.store import store_set
 from gmc_bench.conformance.morphologies import biped
 from gmc_bench.core.config import load_yaml
 from gmc_bench.core.errors import (
@@ -298,7 +298,7 @@ def test_runs_shorter_than_an_episode_are_told_before_the_trials(tiny_set, env_s
 
 def test_what_tables_score_is_no_search_set():
     mini = load_morphologies("gmc-unimal-mini")
-    save_set(replace(mini, id="renamed", splits={"train": mini.split("test"), "test": (biped(),)}))
+    store_set(replace(mini, id="renamed", splits={"train": mini.split("test"), "test": (biped(),)}))
     for name, why in {
         "gmc-unimal-mini": "a set that tables score",
         "gmc-unimal-mini:2": "a set that tables score",

@@ -119,6 +119,16 @@ def test_nobody_trains_for_ever():
         Protocol(name="p", preset="p", env_steps=10**12, num_envs=1, rollout_length=2)
 
 
+def test_records_can_hold_every_number():
+    most = "must be at most 100,000,000,000, got 1,000"
+    with pytest.raises(ConfigError, match=f"'num_envs' {most}"):
+        replace(SMALL, num_envs=10**12)
+    with pytest.raises(ConfigError, match=rf"'ppo\.batch_size' {most}"):
+        PPOConfig(batch_size=10**18)
+    with pytest.raises(ConfigError, match=rf"'evaluation\.episodes' {most}"):
+        EvaluationConfig(episodes=10**21)
+
+
 @pytest.mark.parametrize("change", [{"episodes": 0}, {"splits": ()}])
 def test_an_evaluation_needs_something_to_do(change):
     with pytest.raises(ConfigError, match="at least one episode and split"):
