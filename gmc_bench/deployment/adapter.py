@@ -4,10 +4,15 @@ The same code serves the simulated robot and any other: it knows joint order, re
 action scale and limits, and nothing about simulation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, DoubleArray, FloatArray
 from gmc_bench.deployment.interface import Manifest, RobotInterface, TokenFormat
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
@@ -15,7 +20,10 @@ from gmc_bench.tokens.actuators import NUM_ACTUATORS
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Readings:
-    """What a robot reports at one control step; joints in its native order."""
+    """What a robot reports at one control step; joints in its native order.
+
+    Tuples and lists of numbers do as well as arrays.
+    """
 
     base_linear_velocity: DoubleArray
     """(3,) float64, m/s, base frame; a robot has to estimate it."""
@@ -29,6 +37,54 @@ class Readings:
     """(12,) float64, rad/s."""
     joint_torques: DoubleArray
     """(12,) float64, N m; watched, not seen by the policy."""
+
+
+_AXES = (3, "one for each axis of the base's frame")
+_JOINTS = (NUM_ACTUATORS, "one for each joint, in the order of the robot's joint_names")
+_COMMAND = (3, "forward and lateral velocity, m/s, and yaw rate, rad/s")
+READ: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {
+        "base_linear_velocity": _AXES,
+        "base_angular_velocity": _AXES,
+        "gravity": _AXES,
+        "joint_angles": _JOINTS,
+        "joint_velocities": _JOINTS,
+        "joint_torques": _JOINTS,
+    }
+)
+"""How many numbers each reading has, and which."""
+_SEEN = [(name, expected) for name, expected in READ.items() if name != "joint_torques"]
+
+
+def as_numbers(given: Any, what: str, expected: tuple[int, str]) -> Array:
+    """Return an array as it is, and a tuple or list as one.
+
+    Args:
+        given: N numbers, which need not be finite.
+        what: they are, e.g. `the reading gravity`, for messages.
+        expected: N, and which numbers, as in `READ`.
+
+    Returns:
+        (N,) integers or floats.
+
+    Raises:
+        ConfigError: they are no numbers, or not N.
+    """
+    count, which = expected
+    found = _as_array(given)
+    is_number = found.dtype.kind in "fiu"
+    if is_number and found.shape == (count,):
+        return found
+    got = f"the shape {found.shape}" if is_number else shown(given)
+    raise ConfigError(f"{what} must be numbers of the shape ({count},), got {got}; give {which}")
+
+
+def _as_array(given: Any) -> Array:
+    """Return what was given as an array; of what cannot be one, an array without numbers."""
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):  # rows of unequal length, tensors of a GPU
+        return np.array(None)
 
 
 class Adapter:
@@ -73,21 +129,29 @@ class Adapter:
 
         Args:
             readings: of the robot.
-            command: (3,) float64, forward and lateral velocity, m/s, and yaw rate, rad/s.
+            command: (3,) numbers, forward and lateral velocity, m/s, and yaw rate, rad/s.
 
         Returns:
             (1, L, F) float32, raw features, zero in padding.
+
+        Raises:
+            ConfigError: the command, or a reading that the policy sees, is no numbers, or not as
+                many as there should be.
         """
         robot = self.interface
-        angles = self.to_shared(readings.joint_angles)
+        read = {
+            name: as_numbers(getattr(readings, name), f"the reading {name}", expected)
+            for name, expected in _SEEN
+        }
+        angles = self.to_shared(read["joint_angles"])
         lower, upper = robot.soft_limits[:, 0], robot.soft_limits[:, 1]
         values = {
-            "base_linear_velocity": readings.base_linear_velocity,
-            "base_angular_velocity": readings.base_angular_velocity,
-            "gravity": readings.gravity,
-            "command": command,
+            "base_linear_velocity": read["base_linear_velocity"],
+            "base_angular_velocity": read["base_angular_velocity"],
+            "gravity": read["gravity"],
+            "command": as_numbers(command, "the command", _COMMAND),
             "joint_offset": (angles - robot.default_angles)[:, None],
-            "joint_velocity": self.to_shared(readings.joint_velocities)[:, None],
+            "joint_velocity": self.to_shared(read["joint_velocities"])[:, None],
             "previous_action": self.action[:, None],
             "above_lower_limit": ((angles - lower) / (upper - lower))[:, None],
             "below_upper_limit": ((upper - angles) / (upper - lower))[:, None],
@@ -101,13 +165,25 @@ class Adapter:
         """Return the target angles for the drives.
 
         Args:
-            actions: (L,) float32, in the shared order; those of padding are ignored.
+            actions: (L,) float32, in the shared order; those of padding are ignored, and may be
+                left out.
 
         Returns:
             (12,) float64, rad, in the native order; nan for an action that is not finite.
+
+        Raises:
+            ConfigError: they are no numbers, or not as many as the policy has tokens or the robot
+                joints; then the last action stays.
         """
-        robot = self.interface
-        wanted = np.asarray(actions[:NUM_ACTUATORS], np.float64)
+        robot, length = self.interface, self.layout.num_tokens
+        given = _as_array(actions)
+        if given.dtype.kind not in "fiu" or given.shape not in ((length,), (NUM_ACTUATORS,)):
+            got = f"the shape {given.shape}" if given.dtype.kind in "fiu" else shown(actions)
+            raise ConfigError(
+                f"actions must be numbers of the shape ({length},), got {got}; give what the "
+                f"policy returned for this robot"
+            )
+        wanted = np.asarray(given[:NUM_ACTUATORS], np.float64)
         # An infinite action must not look like a large one: the policy is broken.
         wanted = np.where(np.isfinite(wanted), wanted, np.nan)
         self.action = np.clip(wanted, -self._clip, self._clip)

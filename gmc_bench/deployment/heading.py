@@ -10,6 +10,8 @@ Source:
 
 import math
 
+import numpy as np
+
 from gmc_bench.deployment.adapter import Readings
 
 
@@ -44,6 +46,6 @@ def heading_rate(readings: Readings) -> float:
     With the world's vertical u in the base frame and angular velocity w:
     (u_y w_y + u_z w_z) / (1 - u_x^2).
     """
-    up, turn = -readings.gravity, readings.base_angular_velocity
+    up, turn = -np.asarray(readings.gravity), readings.base_angular_velocity
     level = max(1.0 - float(up[0]) ** 2, 1e-3)  # 0 for a robot that stands on its nose
     return float(up[1] * turn[1] + up[2] * turn[2]) / level

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, DoubleArray
-from gmc_bench.deployment.adapter import Adapter, Readings
+from gmc_bench.deployment.adapter import READ, Adapter, Readings, as_numbers
 from gmc_bench.deployment.heading import HeadingHold
 from gmc_bench.deployment.interface import Manifest
 from gmc_bench.deployment.policies import RobotPolicy
@@ -101,8 +102,8 @@ class Watch:
     """The emergency stop of one robot.
 
     It trips at more than 45 degrees of tilt, at a joint that stays beyond its hard limits, at a
-    torque that stays at its limit, and at a reading or an action that is not finite. It sees
-    readings only, as on a robot.
+    torque that stays at its limit, and at a reading or an action that is not finite, or a reading
+    that is no numbers or not as many as it should be. It sees readings only, as on a robot.
     """
 
     def __init__(self, adapter: Adapter, period: float) -> None:
@@ -116,8 +117,12 @@ class Watch:
 
     def broken(self, readings: Readings) -> str:
         """Return which reading no policy can be shown, or nothing."""
-        for name, values in vars(readings).items():
-            if not np.isfinite(values).all():
+        for name, expected in READ.items():
+            try:
+                found = as_numbers(getattr(readings, name), f"the reading {name}", expected)
+            except ConfigError as error:  # e.g. None of a lost sensor: the robot has to stop
+                return str(error)
+            if not np.isfinite(found).all():
                 return f"the reading {name} is not finite"
         return ""
 

@@ -9,8 +9,11 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.deployment.adapter import Adapter, Readings
+from gmc_bench.deployment.heading import heading_rate
 from gmc_bench.deployment.interface import with_order
+from gmc_bench.deployment.loop import Watch
 from gmc_bench.deployment.robot import SimulatedRobot
 from gmc_bench.deployment.trials import Conditions
 from gmc_bench.envs.core import EnvironmentCore
@@ -103,6 +106,105 @@ def test_every_native_order_is_led_to_the_shared_one_and_back(subject, name, ord
     targets = dict(zip(interface.joint_names, adapter.targets(actions), strict=True))
     for place, joint in enumerate(shared):
         assert targets[joint] == pytest.approx(stance[place] + 0.25 * actions[place], abs=1e-6)
+
+
+def readings_of(kind=np.array, **changed):
+    """Return readings of Go2 as it stands and trots, in arrays, tuples or lists."""
+    rng = np.random.default_rng(0)
+    values = {
+        "base_linear_velocity": rng.normal(size=3),
+        "base_angular_velocity": rng.normal(size=3),
+        "gravity": np.array([0.1, -0.1, -0.99]),
+        "joint_angles": rng.normal(size=12),
+        "joint_velocities": rng.normal(size=12),
+        "joint_torques": rng.normal(size=12),
+    }
+    return Readings(**{name: kind(value) for name, value in values.items()} | changed)
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_readings_commands_and_actions_may_be_tuples_and_lists(subject, kind):
+    """Through the whole of a control step."""
+    one, other = (Adapter(subject.manifest, "go2") for _ in range(2))
+    expected = one.tokens(readings_of(), np.array(COMMAND))
+    given = readings_of(kind)
+    assert np.array_equal(other.tokens(given, kind(COMMAND)), expected)
+    actions = np.linspace(-1.0, 1.0, 14).astype(np.float32)
+    targets = one.targets(actions)
+    assert np.array_equal(other.targets(kind(actions.tolist())), targets)
+    assert np.array_equal(other.targets(kind(actions.tolist()[:12])), targets)
+    watch = Watch(other, 0.02)
+    assert watch.broken(given) == ""
+    assert watch.check(given, targets) == Watch(one, 0.02).check(readings_of(), targets)
+    assert heading_rate(given) == heading_rate(readings_of())
+    whole = readings_of(gravity=(0, 0, -1))
+    assert np.array_equal(
+        other.tokens(whole, (0, 0, 0))[0, 0, other.layout.slots["gravity"]], [0, 0, -1]
+    )
+
+
+WRONG = [
+    ("base_linear_velocity", np.array(0.5), r"\(3,\), got the shape \(\); give one for each axis"),
+    ("base_angular_velocity", 0.5, r"\(3,\), got the shape \(\); give one for each axis of"),
+    ("gravity", np.zeros((1, 3)), r"\(3,\), got the shape \(1, 3\); give one"),
+    ("gravity", "down", r"\(3,\), got 'down'; give one for each axis of the base's frame"),
+    ("joint_angles", np.zeros(20), r"\(12,\), got the shape \(20,\); give one for each joint, in"),
+    ("joint_angles", np.zeros(11), r"\(12,\), got the shape \(11,\); give one for each joint, in"),
+    (
+        "joint_angles",
+        None,
+        r"\(12,\), got None; give one for each joint, in the order of the robot",
+    ),
+    ("joint_velocities", [None] * 12, r"\(12,\), got \[None, None, .*; give one"),
+    ("joint_velocities", [[0.0], [1.0, 2.0]], r"\(12,\), got \[\[0.0\], \[1.0, 2.0\]\]; give"),
+    ("joint_velocities", np.zeros(12, np.bool_), r"\(12,\), got array\(\[False"),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "reason"), WRONG)
+def test_readings_of_another_shape_are_refused_and_stop_a_robot(subject, name, wrong, reason):
+    adapter, readings = Adapter(subject.manifest, "go2"), readings_of(**{name: wrong})
+    reason = f"^the reading {name} must be numbers of the shape {reason}"
+    with pytest.raises(ConfigError, match=reason):
+        adapter.tokens(readings, COMMAND)
+    assert re.match(reason, Watch(adapter, 0.02).broken(readings))
+
+
+def test_torques_are_watched_and_not_seen(subject):
+    adapter, readings = Adapter(subject.manifest, "go2"), readings_of(joint_torques=None)
+    adapter.tokens(readings, COMMAND)
+    said = Watch(adapter, 0.02).broken(readings)
+    assert said.startswith("the reading joint_torques must be numbers of the shape (12,), got None")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [(np.array(0.5), r"the shape \(\)"), ((0.5, 0.0), r"the shape \(2,\)"), ("fast", "'fast'")],
+)
+def test_commands_of_another_shape_are_refused(subject, wrong, got):
+    reason = (
+        rf"^the command must be .* \(3,\), got {got}; give forward and lateral velocity, m/s, a"
+    )
+    with pytest.raises(ConfigError, match=reason):
+        Adapter(subject.manifest, "go2").tokens(readings_of(), wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "got"),
+    [
+        (np.zeros(5), r"the shape \(5,\)"),
+        (np.zeros(20), r"the shape \(20,\)"),
+        (np.zeros((1, 14)), r"the shape \(1, 14\)"),
+        (None, "None"),
+    ],
+)
+def test_actions_of_another_shape_are_refused_and_not_remembered(subject, wrong, got):
+    adapter = Adapter(subject.manifest, "go2")
+    with pytest.raises(
+        ConfigError, match=rf"^actions must be .* \(14,\), got {got}; give what the"
+    ):
+        adapter.targets(wrong)
+    assert not adapter.action.any()
 
 
 def test_noise_and_bias_reach_the_tokens(subject):
