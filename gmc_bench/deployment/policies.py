@@ -1,13 +1,14 @@
 """Trained policies as functions of tokens: a run's network, or an ONNX file."""
 
 import json
-from pathlib import Path
+import os
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from gmc_bench.core.arguments import require_finite
+from gmc_bench.core.arguments import as_path, require_finite
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import CheckpointError, ConfigError
 from gmc_bench.core.types import FloatArray
 from gmc_bench.deployment.export import SEALED_VERSION, is_sealed, load_package
@@ -35,14 +36,16 @@ class RobotPolicy(Protocol):
         """Return deterministic actions.
 
         Args:
-            tokens: (1, L, F) float32, raw.
+            tokens: (1, L, F) numbers, raw; they are read as float32.
             robot: id of the robot that shows them.
 
         Returns:
             (L,) float32, zero in padding.
 
         Raises:
-            ConfigError: a number is not finite; then nothing is remembered.
+            ConfigError: they have another shape, or are no finite numbers; then nothing is
+                remembered.
+            UnknownNameError: the policy was not trained on the robot.
         """
 
 
@@ -67,7 +70,7 @@ class TorchPolicy:
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""
-        _require_finite(tokens, self.manifest)
+        tokens = _as_tokens(tokens, self.manifest)
         index = np.array([self.manifest.robot(robot).index])
         self._bound.sequences = index
         with torch_threads(1), torch.no_grad():  # one robot is too little to share
@@ -80,15 +83,17 @@ class OnnxPolicy:
     """An exported policy, on one thread.
 
     Args:
-        path: the file.
+        path: the file, text or a path.
         data: its content, if that is at hand.
 
     Raises:
-        ConfigError: onnxruntime is not installed, or the file does not say what its policy is.
+        ConfigError: onnxruntime is not installed, the path is none, or the file does not say what
+            its policy is.
         CheckpointError: the file cannot be read, or does not take what policies are given.
     """
 
-    def __init__(self, path: Path, data: bytes | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], data: bytes | None = None) -> None:
+        path = as_path(path, "the file of an exported policy")
         runtime: Any = load_package("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -152,10 +157,10 @@ class OnnxPolicy:
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""
-        _require_finite(tokens, self.manifest)
+        tokens, interface = _as_tokens(tokens, self.manifest), self.manifest.robot(robot)
         given: dict[str, Any] = {"tokens": tokens, "mask": self._mask}
         if "robot" in self._shapes:
-            given["robot"] = np.array([self.manifest.robot(robot).index])
+            given["robot"] = np.array([interface.index])
         if self._state is not None:
             given["state"] = self._state
         try:
@@ -173,12 +178,29 @@ class OnnxPolicy:
         return CheckpointError(f"{self._path} cannot act ({reason}); export the run again")
 
 
-def _require_finite(tokens: FloatArray, manifest: Manifest) -> None:
+def _as_tokens(given: Any, manifest: Manifest) -> FloatArray:
+    """Return the tokens of one robot as float32.
+
+    Raises:
+        ConfigError: they have another shape, or are no finite numbers.
+    """
+    expected = (1, manifest.layout.num_tokens, manifest.layout.num_features)
+    try:
+        tokens = np.asarray(given, np.float32)
+        got = f"the shape {tokens.shape}"
+    except (TypeError, ValueError):
+        tokens, got = np.zeros(0, np.float32), shown(given)
+    if tokens.shape != expected:
+        raise ConfigError(
+            f"the policy reads tokens of the shape {expected}, got {got}; give what "
+            f"Adapter.tokens returned"
+        )
     require_finite(
         tokens,
         lambda _, token, place: f"the feature {manifest.layout.name_at(place)!r} of token {token}",
         "stop the robot, or mend the sensor that it comes from",
     )
+    return tokens
 
 
 def largest_difference(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.core.errors import CheckpointError, ConfigError, UnknownNameError
 from gmc_bench.deployment.export import FixedIndices, load_package
 from gmc_bench.deployment.graph import PolicyGraph
 from gmc_bench.deployment.policies import OnnxPolicy, largest_difference
@@ -88,6 +88,41 @@ def test_numbers_that_are_not_finite_are_refused(subject, onnx_file, number):
             with pytest.raises(ConfigError, match=f"feature '{name}' of token 3 is {number}, exp"):
                 policy(broken, "go2")
         assert np.array_equal(policy(tokens, "go2"), expected)
+
+
+def test_tokens_of_another_precision_are_read_and_of_another_shape_refused(subject, onnx_file):
+    rng = np.random.default_rng(0)
+    tokens = rng.standard_normal((1, 14, 32)).astype(np.float32)
+    for policy in (subject.policy, OnnxPolicy(onnx_file)):
+        expected = policy(tokens, "go2")
+        for same in (tokens.astype(np.float64), tokens.tolist()):
+            assert np.array_equal(policy(same, "go2"), expected)
+        for wrong, got in (
+            (tokens[0], r"the shape \(14, 32\)"),
+            (tokens[:, :, :31], r"the shape \(1, 14, 31\)"),
+            ([[1.0], [2.0, 3.0]], r"\[\[1.0\], \[2.0, 3.0\]\]"),
+            ("tokens", "'tokens'"),
+        ):
+            with pytest.raises(
+                ConfigError, match=rf"of the shape \(1, 14, 32\), got {got}; give wh"
+            ):
+                policy(wrong, "go2")
+
+
+def test_a_robot_that_the_policy_does_not_know_is_refused(subject, onnx_file):
+    """Also where all robots share the weights."""
+    tokens = np.zeros((1, 14, 32), np.float32)
+    for policy in (subject.policy, OnnxPolicy(onnx_file)):
+        with pytest.raises(UnknownNameError, match=r"no robot 'go3'; did you mean 'go2'\?"):
+            policy(tokens, "go3")
+
+
+def test_the_file_may_be_named_by_text(onnx_file, monkeypatch):
+    monkeypatch.chdir(onnx_file.parent)
+    expected = OnnxPolicy(onnx_file).manifest.to_dict()
+    assert OnnxPolicy(onnx_file.name).manifest.to_dict() == expected
+    with pytest.raises(ConfigError, match="exported policy must be named by text or a path, got 3"):
+        OnnxPolicy(3)
 
 
 @pytest.mark.slow
