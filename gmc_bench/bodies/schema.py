@@ -7,7 +7,7 @@ covers everything that moves the physics, and nothing else (names do not count).
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -118,8 +118,8 @@ class MorphologySet:
     """A named, versioned list of bodies in a train and a test split.
 
     Raises:
-        MorphologySetError: a split is empty, names repeat inside a split, or source or licence is
-            no text.
+        MorphologySetError: the splits are no mapping to tuples of bodies, one is empty, names
+            repeat inside one, or source or licence is no text.
     """
 
     id: str
@@ -144,8 +144,18 @@ class MorphologySet:
                     f"the set {self.id!r} has {shown(getattr(self, name))} as its {name}; expected "
                     f"text"
                 )
+        if not isinstance(self.splits, Mapping):
+            raise MorphologySetError(
+                f"the set {self.id!r} has {shown(self.splits)} as its splits; expected a mapping "
+                f"of 'train' and 'test' to tuples of bodies"
+            )
         for split in ("train", "test"):
-            bodies = self.splits.get(split, ())
+            bodies: Any = self.splits.get(split, ())
+            if not isinstance(bodies, Sequence) or isinstance(bodies, str):
+                raise MorphologySetError(
+                    f"the set {self.id!r} has {shown(bodies)} as its {split} split; expected a "
+                    f"tuple of bodies, also of a single one: (body,)"
+                )
             foreign = [body for body in bodies if not hasattr(body, "digest")]
             if foreign:
                 raise MorphologySetError(

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gmc_bench.core.arguments import as_path
+from gmc_bench.core.arguments import as_path, require_instance
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, reject_unknown
 from gmc_bench.experiments.events import Listener, Listeners, Remark, RunStarted
@@ -107,7 +107,13 @@ class Experiment:
 
         Raises:
             RunFolderError: it is not a run folder.
+            ConfigError: the path, or the body set, is none.
         """
+        if bodies is not None:
+            from gmc_bench.bodies.schema import MorphologySet
+
+            fix = "leave it out, or load one with load_morphologies(NAME)"
+            require_instance(bodies, MorphologySet, "opening a run", fix)
         experiment = cls.__new__(cls)
         experiment.spec, experiment._bodies, experiment._watch = None, bodies, None
         experiment.path = found = find_record(as_path(path, "a run or a record"))
@@ -364,6 +370,7 @@ def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
     Raises:
         CheckpointError: there is no policy, or it is damaged.
         RunFolderError: the folder is not that of a run.
+        ConfigError: torch has no such device here, or networks do not run on it.
     """
     path = find_record(as_path(path, "a run, a policy or a record"))
     if path.suffix == ".json":

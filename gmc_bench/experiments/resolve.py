@@ -9,6 +9,7 @@ from typing import Any
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
+from gmc_bench.core.device import require_known_device
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
@@ -353,8 +354,7 @@ def check_device(name: str, *, here: bool = True) -> str:
     """
     import torch
 
-    if name.partition(":")[0] not in ("cpu", "cuda"):
-        raise ConfigError(f"the device {name!r} is not supported; use --device cpu or cuda")
+    require_known_device(name)
     try:
         device = torch.device(name)
         if here:

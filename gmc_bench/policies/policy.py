@@ -11,6 +11,7 @@ import torch
 
 from gmc_bench.core.arguments import require_instance
 from gmc_bench.core.config import shown, to_dict, with_overrides
+from gmc_bench.core.device import require_known_device
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.memory import available_memory
@@ -595,7 +596,12 @@ def _start_apart(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions
 
 
 def _moved(model: ActorCritic, device: str) -> ActorCritic:
-    """Return networks on a device."""
+    """Return networks on a device.
+
+    Raises:
+        ConfigError: torch has no such device here, or it is of a kind that cannot act.
+    """
+    require_known_device(device)
     try:
         return model.to(device)
     except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA

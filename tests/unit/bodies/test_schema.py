@@ -484,6 +484,28 @@ def test_incomplete_sets_are_refused(train, test, reason):
         morphology_set(train, test)
 
 
+@pytest.mark.parametrize(
+    ("splits", "reason"),
+    [
+        (3, r"has 3 as its splits; expected a mapping of 'train' and 'test' to tuples of bodies"),
+        (None, "has None as its splits; expected"),
+        (
+            {"train": biped(), "test": (biped(),)},
+            r"has Morphology\(.* as its train split; expected",
+        ),
+        (
+            {"train": (biped(),), "test": biped()},
+            r"has Morph.* as its test split; expected a tuple .*\(body,\)",
+        ),
+        ({"train": "biped", "test": (biped(),)}, "has 'biped' as its train split; expected"),
+    ],
+)
+def test_splits_that_are_no_tuples_of_bodies_are_refused(splits, reason):
+    """A single body without its tuple, above all."""
+    with pytest.raises(MorphologySetError, match=f"^the set 's-v1' {reason}"):
+        replace(morphology_set((chain(3),), (biped(),)), splits=splits)
+
+
 def test_an_unknown_split_is_refused_with_a_suggestion():
     bodies = morphology_set((chain(3),), (biped(),))
     assert bodies.split("test") == (biped(),)

@@ -29,6 +29,15 @@ def test_the_body_set_of_an_environment_has_one_name():
         gmc.make_env("unimal-ft", morphologies="tiny")
 
 
+@pytest.mark.parametrize("wrong", [3, "tiny", ()])
+def test_a_run_is_opened_with_a_body_set(wrong, tmp_path):
+    with pytest.raises(
+        ConfigError,
+        match=r"^opening a run needs a MorphologySet, got .*; leave it out, or load one",
+    ):
+        gmc.Experiment.open(tmp_path, bodies=wrong)
+
+
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [

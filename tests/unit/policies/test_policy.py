@@ -708,8 +708,16 @@ def test_seeds_are_integers():
             policy_of(seed=seed)
 
 
-@pytest.mark.parametrize("device", ["abacus", "cuda:99"])
-def test_a_device_that_is_not_there_is_refused(device, tmp_path):
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        ("cuda:99", "cannot be used here"),
+        ("abacus", "is not supported; use --device cpu or cuda"),
+        ("meta", "is not supported; use --device cpu or cuda"),  # torch has it, without numbers
+        (3, "is not supported; use --device cpu or cuda"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(device, reason, tmp_path):
     policy_of().save(tmp_path / "walk.safetensors")
-    with pytest.raises(ConfigError, match=f"the device '{device}' cannot be used here"):
+    with pytest.raises(ConfigError, match=f"the device '{device}' {reason}"):
         Policy.load(tmp_path / "walk.safetensors", device=device)
