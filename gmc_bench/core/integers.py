@@ -17,6 +17,16 @@ def is_count(value: Any) -> bool:
     return is_integer(value) and int(value) >= 1
 
 
+def require_recorded_seed(seed: int) -> None:
+    """Raise unless a record can hold a seed: 32 bits are what every generator takes.
+
+    Raises:
+        ConfigError: it is negative or too large.
+    """
+    if not 0 <= seed < 2**32:
+        raise ConfigError(f"'seed' must be between 0 and {2**32 - 1}, got {seed}")
+
+
 def require_seed(seed: Any) -> int:
     """Return the seed of random streams as Python's integer.
 

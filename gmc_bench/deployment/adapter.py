@@ -72,19 +72,19 @@ def as_numbers(given: Any, what: str, expected: tuple[int, str]) -> Array:
     """
     count, which = expected
     found = _as_array(given)
-    is_number = found.dtype.kind in "fiu"
-    if is_number and found.shape == (count,):
+    if found is not None and found.shape == (count,):
         return found
-    got = f"the shape {found.shape}" if is_number else shown(given)
+    got = shown(given) if found is None else f"the shape {found.shape}"
     raise ConfigError(f"{what} must be numbers of the shape ({count},), got {got}; give {which}")
 
 
-def _as_array(given: Any) -> Array:
-    """Return what was given as an array; of what cannot be one, an array without numbers."""
+def _as_array(given: Any) -> Array | None:
+    """Return numbers as an array, and nothing of what is none."""
     try:
-        return np.asarray(given)
+        found = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # rows of unequal length, tensors of a GPU
-        return np.array(None)
+        return None
+    return found if found.dtype.kind in "fiu" else None
 
 
 class Adapter:
@@ -177,12 +177,9 @@ class Adapter:
         """
         robot, length = self.interface, self.layout.num_tokens
         given = _as_array(actions)
-        if given.dtype.kind not in "fiu" or given.shape not in ((length,), (NUM_ACTUATORS,)):
-            got = f"the shape {given.shape}" if given.dtype.kind in "fiu" else shown(actions)
-            raise ConfigError(
-                f"actions must be numbers of the shape ({length},), got {got}; give what the "
-                f"policy returned for this robot"
-            )
+        if given is None or given.shape != (NUM_ACTUATORS,):  # without padding they do, too
+            returned = (length, "what the policy returned for this robot")
+            given = as_numbers(actions, "actions", returned)
         wanted = np.asarray(given[:NUM_ACTUATORS], np.float64)
         # An infinite action must not look like a large one: the policy is broken.
         wanted = np.where(np.isfinite(wanted), wanted, np.nan)

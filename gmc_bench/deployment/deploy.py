@@ -8,6 +8,7 @@ from typing import Literal
 from gmc_bench.core.arguments import require_count
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, GmcBenchError, did_you_mean
+from gmc_bench.core.integers import require_recorded_seed
 from gmc_bench.deployment import report
 from gmc_bench.deployment.loop import run_trial
 from gmc_bench.deployment.policies import RobotPolicy
@@ -73,8 +74,7 @@ class DeployOptions:
     def __post_init__(self) -> None:
         coerce_fields(self)
         require_count(self.trials, "'trials'", "trials of each kind")
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"'seed' must be from 0 to {2**32 - 1}, got {self.seed}")
+        require_recorded_seed(self.seed)
         if not self.seconds >= MIN_SECONDS:
             raise ConfigError(
                 f"a trial is {self.seconds:g} s long, but its command rises for {RAMP_SECONDS:g} "

@@ -8,6 +8,7 @@ import yaml
 
 from gmc_bench.core.config import config_digest, load_yaml, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.integers import require_recorded_seed
 from gmc_bench.core.precision import Precision
 from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.suites.protocol import Protocol
@@ -64,8 +65,7 @@ class RunConfig:
     """Commit of the checkout that the run was started from; none if there was none."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"'seed' must be between 0 and 4294967295, got {self.seed}")
+        require_recorded_seed(self.seed)
         if self.threads < 1 or self.processes < 1 or self.checkpoint_interval_s < 0:
             raise ConfigError(
                 f"'threads' and 'processes' must be at least 1 and 'checkpoint_interval_s' not "

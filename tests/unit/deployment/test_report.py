@@ -115,8 +115,8 @@ def test_what_was_simulated_and_whether_headings_were_held_is_said():
     [
         ({"trials": 0}, "'trials' must be a number of trials of each kind, at least 1, got 0"),
         ({"video": "frist"}, "'video' must be 'first' or 'failed' or 'all' or none, got 'frist'"),
-        ({"seed": 2**53}, "'seed' must be from 0 to 4294967295, got 9007199254740992"),
-        ({"seed": -1}, "'seed' must be from 0 to 4294967295, got -1"),
+        ({"seed": 2**53}, "'seed' must be between 0 and 4294967295, got 9007199254740992"),
+        ({"seed": -1}, "'seed' must be between 0 and 4294967295, got -1"),
         ({"seconds": 1e308}, "a trial is at most 3,600 s long, got 1e\\+308 s"),
         ({"seconds": float("nan")}, "'seconds' must be a finite number, got nan"),
         ({"seconds": None}, "'seconds' must be "),
