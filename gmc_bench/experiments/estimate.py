@@ -12,7 +12,7 @@ from gmc_bench.core.table import aligned
 from gmc_bench.experiments.cell_state import RUNNING, STATES, CellState
 from gmc_bench.experiments.eta import about, duration, planned
 from gmc_bench.experiments.method import method_of
-from gmc_bench.experiments.overview import describe_unofficial
+from gmc_bench.experiments.overview import describe_unofficial, named
 from gmc_bench.suites.schema import short_name
 from gmc_bench.training.run_config import RunConfig
 
@@ -222,6 +222,8 @@ def describe_plan(
         together = min(jobs, len(largest))
         most = sum(largest[:together]) / _GIB
         lines.append(f"memory: at most {most:.1f} GiB for {together} runs at a time")
+    finished = [name for name in runs if states[name].phase == "finished"]
+    lines += [f"finished: {named(finished)}"] if finished else []
     lines += describe_unofficial(runs)
     return "\n".join(lines)
 

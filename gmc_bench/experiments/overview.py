@@ -75,9 +75,14 @@ def describe_unofficial(runs: Mapping[str, RunConfig]) -> list[str]:
             found.setdefault(reason, []).append(name)
     lines = []
     for reason, names in found.items():
-        shown = ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names):,} runs"
-        lines.append(f"unofficial: {reason}{f' ({shown})' if len(names) < len(runs) else ''}")
+        which = f" ({named(names)})" if len(names) < len(runs) else ""
+        lines.append(f"unofficial: {reason}{which}")
     return lines
+
+
+def named(runs: Sequence[str]) -> str:
+    """Return the names of runs as text, or how many there are if they would fill a page."""
+    return ", ".join(runs) if len(runs) <= _MOST_NAMES else f"{len(runs):,} runs"
 
 
 def describe_results(
