@@ -12,9 +12,13 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, IntArray
 from gmc_bench.policies.bound import Observed
 from gmc_bench.tokens.spec import TokenSpec
-from gmc_bench.tokens.table import MorphologyTable
+from gmc_bench.tokens.table import NO_LOOP, MorphologyTable
 
 Observation = Mapping[str, Any]
+_GRAPH = ("limb_padding_mask", "action_padding_mask", "parents", "loops")
+_UNIT = {"limbs": ("body_iquat", "geom_quat"), "actuators": ("joint_axis", "active")}
+"""Features of length 1 in every token, unless a wrapper normalised, disturbed or dropped them."""
+_ROUNDING = 1e-3  # of a feature: half precision has as much
 _FIX = "give what the environment returned, or mend the sensor or wrapper that it comes from"
 
 
@@ -135,6 +139,74 @@ def shown_table(observation: Observation, spec: TokenSpec) -> MorphologyTable:
         parents=_shaped(observation, "parents", np.int64, (limbs,))[None],
         num_limbs=(~padding[None]).sum(axis=1),
         loops=loops,
+    )
+
+
+def shown_content(observation: Observation, spec: TokenSpec) -> bytes:
+    """Return all that a complete observation shows of its body as bytes; equal ones say the same.
+
+    Raises:
+        ConfigError: a part does not hold numbers.
+    """
+    tokens = part_of(observation, "tokens", np.float32)
+    parts = [tokens.take(spec.context_indices, axis=1)]
+    parts += [
+        part_of(observation, name, None) for name in _GRAPH if observation.get(name) is not None
+    ]
+    return b"".join([part.tobytes() for part in parts])
+
+
+def require_same_body(observation: Observation, table: MorphologyTable, body: int) -> None:
+    """Check that a complete observation shows a body, as far as it shows any.
+
+    Parts that are left out say nothing, nor do features that a wrapper has normalised or dropped:
+    the policy does not read them where the environment says which body it is.
+
+    Args:
+        observation: with tokens that fit the layout of the table.
+        table: bodies of an environment.
+        body: row of the table.
+
+    Raises:
+        ConfigError: it shows another one.
+    """
+    for name in _GRAPH:
+        if observation.get(name) is None:
+            continue
+        part, whole = part_of(observation, name, None), getattr(table, name)
+        if name == "loops":
+            same = _loops_of(part) == _loops_of(None if whole is None else whole[body])
+        else:
+            same = np.array_equal(part, whole[body])
+        if not same:
+            raise _another_body(name)
+    spec, count = table.spec, int(table.num_limbs[body])
+    tokens = part_of(observation, "tokens", np.float32)[:count]
+    shown_features, own = tokens[:, spec.context_indices], table.context[body, :count]
+    apart = ~np.isclose(shown_features, own, rtol=_ROUNDING, atol=1e-6)
+    differ = np.flatnonzero(apart.any(axis=0) & shown_features.any(axis=0))  # zero: left out
+    if len(differ) and _is_raw(tokens, spec):
+        raise _another_body(spec.name_at(int(spec.context_indices[differ[0]])))
+
+
+def _is_raw(tokens: Array, spec: TokenSpec) -> bool:
+    """Return whether the features fixed by a body, of all its tokens, look like those of one."""
+    groups = [group for group in spec.slices if group.name in _UNIT[spec.parts]]
+    lengths = [np.linalg.norm(tokens[:, group.start : group.stop], axis=1) for group in groups]
+    return bool(np.allclose(lengths, 1.0, rtol=0.0, atol=2 * _ROUNDING))
+
+
+def _loops_of(loops: Array | None) -> list[Any]:
+    """Return the loops of a body without the rows that stand for none."""
+    rows = [] if loops is None else np.atleast_1d(loops).tolist()
+    return [row for row in rows if row != [NO_LOOP, NO_LOOP]]
+
+
+def _another_body(name: str) -> ConfigError:
+    return ConfigError(
+        f"the observation shows another body, by its {name!r}, than the environment to which the "
+        f"policy was reset; give what that environment returned last, or call policy.reset(env) "
+        f"with the environment that gave it"
     )
 
 

@@ -31,6 +31,8 @@ from gmc_bench.policies.observations import (
     observed,
     part_of,
     require_body,
+    require_same_body,
+    shown_content,
     shown_table,
 )
 from gmc_bench.policies.options import PolicyOptions
@@ -487,9 +489,10 @@ class Policy:
             (L, J) float32, or (B, L, J) for a batch; zero where there is no actuator.
 
         Raises:
-            ConfigError: the observation says too little about its bodies, see `reset`, has a
-                number that is not finite, or is none; or the generator is none, or on another
-                device. Then nothing is remembered or forgotten.
+            ConfigError: the observation says too little about its bodies, see `reset`, shows
+                another body than the environment does that `reset` was given, has a number that is
+                not finite, or is none; or the generator is none, or on another device. Then nothing
+                is remembered or forgotten.
         """
         if generator is not None:
             fix = "seed one with torch.Generator().manual_seed(1)"
@@ -508,6 +511,8 @@ class Policy:
             if not is_complete(observation):
                 index = self._shown_index(observation)
             seen = observed(observation, self.spec, index)
+            if is_complete(observation):
+                self._require_bound_body(observation, int(index[0]))
             begun = np.flatnonzero(core.episode_length == 0)
             bound.start(begun, index[begun])
             bound.sequences[:] = index  # every body has one sequence
@@ -537,6 +542,13 @@ class Policy:
                 f"returned to which the policy was reset"
             )
         return index
+
+    def _require_bound_body(self, observation: Observation, body: int) -> None:
+        """Raise unless a complete observation shows a body of the environment's table."""
+        content = b"%d," % body + shown_content(observation, self.spec)
+        if content != self._shown:  # control loops show the same body at every step
+            require_same_body(observation, self._env.core.table, body)
+            self._shown = content
 
     def _bound_to(self, observation: Observation) -> tuple[BoundPolicy, Observed]:
         """Return the policy on the body that an observation shows, and what changes in it.

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gmc_bench.envs  # noqa: F401 - registers the environments
+from gmc_bench.bodies.parts import scale_mass
 from gmc_bench.conformance.morphologies import biped, chain, linkage, star
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import CheckpointError, ConfigError, RecordError
@@ -25,7 +26,9 @@ from gmc_bench.policies.options import PolicyOptions
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.policies.policy_file import write_policy_file
 from gmc_bench.records.ledger import append
+from gmc_bench.robots import ROBOTS
 from gmc_bench.suites.protocol import PPOConfig, Protocol
+from gmc_bench.tasks.quadruped_velocity import TASK as QUADRUPEDS
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
 from gmc_bench.tokens.serialization import make_serialization
@@ -672,6 +675,126 @@ def test_bodies_that_differ_in_their_motors_or_tree_alone_are_told_apart(part):
     seen, expected = policy.act(biped), another.act(other)
     assert (seen != expected).any()
     np.testing.assert_array_equal(policy.act(other), expected)
+
+
+def quadruped(name, /, **changes):
+    """Return an environment of one robot, and what it shows."""
+    env = MorphologyEnv(
+        QUADRUPEDS,
+        [replace(ROBOTS[name], **changes)],
+        token_spec=TokenSpec(14, 1, parts="actuators"),
+    )
+    return env, env.reset(seed=0)[0]
+
+
+@pytest.fixture(scope="module")
+def two_robots():
+    """A policy that acts on one robot, what it is shown, and what another robot shows."""
+    (_, other), (env, own) = quadruped("go1"), quadruped("anymal-c")
+    spec = env.core.spec
+    policy = Policy.untrained("smr", QUADRUPEDS, list(ROBOTS.values()), spec=spec)
+    return policy, env, own, other
+
+
+def test_an_observation_of_another_robot_than_the_environments_is_refused(two_robots):
+    """All robots have as many motors, joined alike; nothing is remembered of what is refused."""
+    policy, env, own, other = two_robots
+    twin = copy.deepcopy(policy)
+    for one in (policy, twin):
+        one.reset(env)
+    refused = (other, {"tokens": other["tokens"]}, {**own, "tokens": other["tokens"]})
+    for seen in refused:
+        with pytest.raises(
+            ConfigError, match=r"^the observation shows another body, by its 'joint_limits', .* "
+            r"with the environment that gave it$",
+        ):  # fmt: skip
+            policy.act(seen)
+        np.testing.assert_array_equal(policy.act(own), twin.act(own))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["dynamic", "zeros", "column", "normalised", "noise", "half", "tokens", "lists", "dead token"],
+)
+def test_what_wrappers_make_of_an_observation_is_no_other_body(two_robots, change):
+    policy, env, own, _ = two_robots
+    twin, spec, rng = copy.deepcopy(policy), env.core.spec, np.random.default_rng(0)
+    expected, tokens = {**own, "tokens": own["tokens"].copy()}, own["tokens"].copy()
+    fixed = spec.context_indices
+    if change == "dynamic":
+        tokens[:, spec.dynamic_indices] = 0.0
+        expected["tokens"] = tokens
+    elif change == "zeros":
+        tokens[:, fixed] = 0.0
+    elif change == "column":
+        tokens[:, spec.slice("torque_limit").start] = 0.0
+    elif change == "normalised":
+        tokens[:12, fixed] -= tokens[:12, fixed].mean(axis=0)
+        tokens[:12, fixed] /= tokens[:12, fixed].std(axis=0) + 1e-8
+    elif change == "noise":
+        tokens[:, fixed] += 0.05 * rng.standard_normal((14, len(fixed)))
+    elif change == "half":
+        tokens[:, fixed] = tokens[:, fixed].astype(np.float16)
+    elif change == "dead token":
+        tokens[3] = 0.0
+        expected["tokens"][3, spec.dynamic_indices] = 0.0
+    seen = {**own, "tokens": tokens}
+    if change == "tokens":
+        seen = {"tokens": tokens}
+    elif change == "lists":
+        seen = {name: np.asarray(part).tolist() for name, part in own.items()}
+    policy.reset(env)
+    twin.reset(env)
+    for _ in range(2):
+        np.testing.assert_array_equal(policy.act(seen), twin.act(expected))
+
+
+def test_a_body_of_the_same_content_is_no_other_body(two_robots):
+    policy, env, own, _ = two_robots
+    renamed, seen = quadruped("anymal-c", name="renamed")
+    policy.reset(env)
+    expected = policy.act(own)
+    policy.reset(renamed)
+    np.testing.assert_array_equal(policy.act(own), expected)
+    policy.reset(env)
+    np.testing.assert_array_equal(policy.act(seen), expected)
+
+
+def test_an_observation_of_another_body_than_the_environment_hosts_now_is_refused():
+    """Trees of limbs, in one environment, in padding; each part tells."""
+    policy, env = policy_of(), MorphologyEnv(TASK, BODIES, token_spec=SPEC)
+    seen = [env.reset(seed=0, options={"morphology": body})[0] for body in range(3)]
+    policy.reset(env)
+    policy.act(seen[2])
+    for name in ("limb_padding_mask", "action_padding_mask", "parents"):
+        with pytest.raises(ConfigError, match=f"shows another body, by its '{name}', than the env"):
+            policy.act({"tokens": seen[2]["tokens"], name: seen[0][name]})
+    with pytest.raises(ConfigError, match="shows another body"):
+        policy.act(seen[0])
+    env.reset(seed=0, options={"morphology": 0})
+    policy.act(seen[0])
+    with pytest.raises(ConfigError, match="give what that environment returned last, or call"):
+        policy.act(seen[2])
+    heavy = replace(BODIES[0], limbs=(*BODIES[0].limbs[:-1], scale_mass(BODIES[0].limbs[-1], 2.0)))
+    another, _ = MorphologyEnv(TASK, (heavy,), token_spec=SPEC).reset(seed=0)
+    with pytest.raises(ConfigError, match=r"by its 'body_mass', than"):
+        policy.act(another)
+
+
+def test_loops_tell_bodies_apart_and_the_room_for_more_does_not():
+    closed = linkage(1)
+    opened, spec = replace(closed, name="open", loops=()), TokenSpec(6)
+    env = MorphologyEnv(TASK, (closed, opened), token_spec=spec)
+    policy = policy_of("gcnt", bodies=(closed, opened), spec=spec)
+    policy.reset(env)
+    seen = [env.reset(seed=0, options={"morphology": body})[0] for body in (0, 1)]
+    expected = policy.act(seen[1])
+    with pytest.raises(ConfigError, match="shows another body, by its 'loops', than"):
+        policy.act(seen[0])
+    alone = {name: part for name, part in seen[1].items() if name != "loops"}
+    wide = {**seen[1], "loops": np.full((4, 2), -1)}
+    for same in (alone, wide):
+        np.testing.assert_array_equal(policy.act(same), expected)
 
 
 def test_an_environment_that_was_refused_leaves_the_policy_as_it_was():
