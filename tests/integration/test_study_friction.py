@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gmc_bench.records.store import read_record, read_sealed, write_record
+from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
 
 TINY = (
@@ -19,10 +20,14 @@ TINY = (
 
 @pytest.fixture
 def short_episodes(monkeypatch):
-    """Let scored episodes end after 2 s in place of 20; frictions have a length of their own."""
+    """Let scored episodes end after 2 s in place of 20, and those on each friction after 1 s."""
     task = TASKS.get("quadruped-velocity-v3")
     short = replace(task, horizon=task.control_steps(2.0))
     monkeypatch.setitem(TASKS._scan(), task.id, short)
+    suite = SUITES.get("quadruped-friction-v3")
+    brief = replace(suite.measurements["smoke"], seconds=1.0)
+    short = replace(suite, measurements={**suite.measurements, "smoke": brief})
+    monkeypatch.setitem(SUITES._scan(), suite.id, short)
 
 
 def require_honest_frictions(here, folder):
@@ -61,7 +66,7 @@ def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     rows = rows_of(folder / "table.csv")
     assert [(row["Method"], row["Controller"]) for row in rows] == [
         ("recmorph", "shared")] * 3 + [("mlp", "one per robot")] * 3  # fmt: skip
-    assert "2 environments per robot and friction, 4 s each, commanded 0.5 m/s" in out
+    assert "2 environments per robot and friction, 1 s each, commanded 0.5 m/s" in out
     record = read_record(folder / "recmorph_velocity_seed1" / "record.json")
     assert (record.suite, record.task) == ("quadruped-friction-v3", "quadruped-velocity-v3")
     content, _ = read_sealed(folder / "measured" / "recmorph_velocity_seed1.json")
