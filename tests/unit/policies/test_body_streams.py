@@ -53,6 +53,27 @@ def test_what_is_drawn_for_one_purpose_is_drawn_for_no_other(monkeypatch):
     assert len({*seen}) == len(seen) == 6
 
 
+def test_numbers_follow_from_seed_repetition_content_and_purpose_as_they_always_have():
+    """Else no run of a released method could be made again."""
+    streams, iteration = BodyStreams(1, (DIGESTS[0], DIGESTS[0])), 4
+    streams.iteration = iteration
+
+    def sequence(body, *purpose):
+        return np.random.SeedSequence([1, body, int(DIGESTS[0], 16)], spawn_key=purpose)
+
+    environments = streams.environments(2).reshape(2, 2, 4)
+    noise, orders = streams.action_noise(3, 2, (4, 2)), streams.orders(1, 7)
+    for body in range(2):
+        first, second = (int(sequence(body, k).generate_state(1)[0]) for k in (0, 1))
+        assert streams.weights()[body] == first
+        np.testing.assert_array_equal(environments[body], spawn_streams(second, 2))
+        drawn = np.random.default_rng(sequence(body, 2, iteration))
+        expected = drawn.standard_normal((3, 2, 4, 2), np.float32)
+        np.testing.assert_array_equal(noise[:, 2 * body : 2 * body + 2], expected)
+        order = np.random.default_rng(sequence(body, 3, iteration)).permutation(7)
+        assert orders[0, body].tolist() == order.tolist()
+
+
 def test_orders_are_permutations_and_noise_is_normal():
     streams = BodyStreams(0, DIGESTS)
     orders = streams.orders(2, 9)
