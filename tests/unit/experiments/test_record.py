@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gmc_bench.core.config import definition_digest
+from gmc_bench.experiments import execution
 from gmc_bench.experiments import record as recording
+from gmc_bench.experiments.events import RunStoppedError, TrainingFinished
 from gmc_bench.experiments.record import make_record
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.session import open_session
 from gmc_bench.records.environment import GitState
 from gmc_bench.records.schema import FrictionResult
@@ -42,6 +45,24 @@ def test_the_training_return_is_of_all_bodies_or_missing(trained):
     assert found() == ("complete", True, None)  # body 1 has never ended an episode
     trainer.tracker.record([1], [6.5], [7])
     assert found() == ("complete", True, 4.5)
+
+
+def test_who_waits_for_a_training_is_told_the_mean_of_the_bodies_that_finished_an_episode(
+    trained, tmp_path, monkeypatch
+):
+    """Trials of a tuning are judged by it: in short runs, a body may finish none."""
+    session, trainer = trained
+    trainer.tracker.record([0, 0], [2.0, 3.0], [5, 5])
+    monkeypatch.setattr(execution, "_trained", lambda *_: trainer)
+    told = []
+
+    def stop(event):
+        told.append(event)
+        raise RunStoppedError
+
+    with RunFolder(tmp_path / "run", create=True) as folder, pytest.raises(RunStoppedError):
+        execution.execute(session, folder, stop)
+    assert told == [TrainingFinished(folder.policy, 2.5)]
 
 
 def test_times_and_changes_on_the_way_are_those_of_the_trainer(trained):
