@@ -93,6 +93,7 @@ def test_trials_meet_no_test_body_and_go_on_where_they_were(
         assert config["protocol"]["ppo"]["lr"] == trial.settings["ppo.lr"]
         assert config["protocol"]["ppo"]["target_kl"] == trial.settings["ppo.target_kl"]
         assert config["protocol"]["evaluation"]["splits"] == ["train"]
+        assert config["protocol"]["return_window"] == 0.1  # the last tenth, as the docs say
     written = json.loads(Path("t/tuning.json").read_text())["searches"][result.key]
     assert written["kept"] == result.best.settings
     values = [trial["value"] for trial in written["trials"]]
