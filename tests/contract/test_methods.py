@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean as mean
 
@@ -10,11 +11,20 @@ import pytest
 
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.core.config import to_dict
-from gmc_bench.experiments.tuning import rules_digest
+from gmc_bench.experiments.trial_settings import SPREAD, draw
+from gmc_bench.experiments.trials import Trial
+from gmc_bench.experiments.tuning import TuningSpec, rules_digest
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import LITE_PARAMETERS, LITE_SPREAD
-from gmc_bench.methods.tuning import PPO_RANGES, in_range, ranges_of, read_trials, tuning_key
+from gmc_bench.methods.tuning import (
+    PPO_RANGES,
+    Range,
+    in_range,
+    ranges_of,
+    read_trials,
+    tuning_key,
+)
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.tokens import TokenSpec
@@ -184,6 +194,28 @@ def test_all_methods_had_the_same_chance():
         assert found.keys() == first.keys(), name
         for key, content in found.items():
             assert chance(content) == chance(first[key]), (name, key)
+
+
+def test_a_tuning_tries_today_what_the_kept_trials_tried():
+    """So that a method that is tuned later has the same chance."""
+    today = TuningSpec(method="recmorph")
+    for name in IN_TREE:  # but the references, which have none
+        method = METHODS.get(name)
+        for content in read_trials(name, method.tuning).values():
+            tried = [
+                Trial(item["number"], item["settings"], item["returns"], 0.0)
+                for item in content["trials"]
+            ]
+            assert len(tried) == today.trials
+            assert tuple(content["seeds"]) == today.seeds
+            assert content["env_steps"] == today.env_steps
+            assert content["bodies"]["id"] == today.bodies
+            # What is drawn from what was found may be another thing with another optuna.
+            same = content["versions"]["optuna"] == version("optuna")
+            ranges = {key: Range(**item) for key, item in content["ranges"].items()}
+            for trial in tried[1:] if same else tried[1 : SPREAD + 1]:
+                drawn = draw(ranges, trial.number, tried[: trial.number], today.sampler_seed)
+                assert drawn == trial.settings, (name, trial.number)
 
 
 def test_what_does_not_follow_from_the_trials_is_seen(tmp_path):
