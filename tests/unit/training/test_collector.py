@@ -54,6 +54,25 @@ def test_log_probabilities_are_those_of_the_policy_that_acted(make_trainer):
         assert torch.equal(found, buffer.log_prob[t])
 
 
+@pytest.mark.parametrize("make", ["make_trainer", "make_bank_trainer"])
+def test_actions_are_perturbed_by_normal_numbers_that_are_others_at_every_step(make, request):
+    trainer = request.getfixturevalue(make)()
+    trainer.collector.collect(trainer.buffer)
+    buffer, noise, real = trainer.buffer, [], []
+    for t in range(buffer.length):
+        tokens = buffer.tokens(buffer.morphology_index[t], buffer.dynamic[t], buffer.height_map[t])
+        mean = trainer.model.distribution(tokens).mean.detach()
+        noise.append((buffer.actions[t] - mean) / 0.9)
+        real.append(~tokens.action_padding_mask)
+    noise, real = torch.stack(noise), torch.stack(real)
+    changes = (noise[1:] - noise[:-1]).abs()[real[1:] & real[:-1]]
+    assert float(changes.mean()) == pytest.approx(2 / np.sqrt(np.pi), abs=0.2)
+    drawn = noise[real]
+    assert float(drawn.mean()) == pytest.approx(0.0, abs=0.2)
+    assert float(drawn.std()) == pytest.approx(1.0, abs=0.1)
+    assert float(drawn.abs().max()) > 2.5
+
+
 def test_dropout_is_on_while_acting(make_trainer):
     """As in the public MetaMorph code: every pass of training draws masks, not just updates."""
     trainer, training = make_trainer(dropout=0.5), []
