@@ -82,6 +82,18 @@ def test_dropout_is_on_while_acting(make_trainer):
     assert training == [True] * trainer.buffer.length
 
 
+def test_before_a_rollout_is_forgotten_what_was_worked_out_with_earlier_weights(make_trainer):
+    """On a GPU, graphs hold maps that the weights of their time have generated."""
+    trainer, told = make_trainer(), []
+    bound = trainer.collector.bound
+    explore, forget = bound.explore, bound.explorer.forget
+    bound.explorer.forget = lambda: told.append("forget") or forget()
+    bound.explore = lambda *what: told.append("step") or explore(*what)
+    for _ in range(2):
+        trainer.collector.collect(trainer.buffer)
+    assert told == 2 * ["forget", *trainer.buffer.length * ["step"]]
+
+
 def plainly_normalized(values, padding, moments):
     """Normalise one row (L, F), feature by feature, in float64."""
     deviation = np.sqrt(moments.variance + 1e-8)
