@@ -1,5 +1,6 @@
 """Seeds, threads and summaries of a scoring."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,6 +134,13 @@ def test_the_parts_of_an_evaluation_share_no_random_numbers():
     }
     assert len(seeds) == 12
     assert all(0 <= seed < 2**32 for seed in seeds)
+
+
+def test_the_seed_of_a_part_is_the_one_that_records_were_made_with():
+    """Else none of them could be verified."""
+    for seed, split, mode in ((1, "test", "stochastic"), (3, "train", "friction")):
+        key = hashlib.sha256(f"{seed}/{split}/{mode}".encode()).hexdigest()
+        assert evaluation_seed(seed, split, mode) == int(key[:8], 16)
 
 
 def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch):
