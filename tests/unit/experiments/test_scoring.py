@@ -11,8 +11,9 @@ from gmc_bench.bodies.kinship import geometry, limb_tree
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.evaluation.evaluate import EpisodeResult, Observer
+from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.evaluation.loops import LoopMonitor
-from gmc_bench.experiments import scoring
+from gmc_bench.experiments import friction, scoring
 from gmc_bench.experiments import session as sessions
 from gmc_bench.experiments.events import Progress
 from gmc_bench.experiments.method import source_digest
@@ -21,7 +22,7 @@ from gmc_bench.experiments.scoring import evaluation_seed, recorded_lengths
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.summary import summarize
-from gmc_bench.suites import EvaluationConfig
+from gmc_bench.suites import SUITES, EvaluationConfig
 from gmc_bench.suites.method_rules import token_spec
 from gmc_bench.suites.unimal import SUITE
 from gmc_bench.tasks.unimal_ft import TASK
@@ -141,6 +142,33 @@ def test_the_seed_of_a_part_is_the_one_that_records_were_made_with():
     for seed, split, mode in ((1, "test", "stochastic"), (3, "train", "friction")):
         key = hashlib.sha256(f"{seed}/{split}/{mode}".encode()).hexdigest()
         assert evaluation_seed(seed, split, mode) == int(key[:8], 16)
+
+
+def test_frictions_are_measured_as_the_suite_and_the_options_say_with_the_runs_seed(monkeypatch):
+    calls, told = [], []
+
+    def measure(policy, task, bodies, measurement, *, seed, num_threads, on_progress):
+        calls.append((seed, num_threads, torch.get_num_threads(), len(bodies), measurement))
+        on_progress(5)
+        return []
+
+    monkeypatch.setattr(friction, "measure_friction", measure)
+    torch.set_num_threads(2)
+    spec = ExperimentSpec(
+        method="recmorph", suite="quadruped-friction", protocol="smoke", threads=1
+    )
+    opened = [sessions.open_session(resolve(spec.replace(seed=seed)).config) for seed in (1, 2)]
+    others = FrictionOptions(heading="free", rule="static")
+    for session, options in zip(opened, (FrictionOptions(), others), strict=True):
+        friction.measure_run(session, None, options, told.append)
+    usual = SUITES.get(opened[0].config.suite).measurements["smoke"]
+    changed = replace(usual, heading="free", rule="static")
+    assert calls == [
+        (evaluation_seed(seed, "train", "friction"), 1, 1, 4, measurement)
+        for seed, measurement in ((1, usual), (2, changed))
+    ]
+    total = usual.control_steps(opened[0].task, 4)
+    assert told[-1] == Progress("frictions", 5, total, "step")
 
 
 def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch):
