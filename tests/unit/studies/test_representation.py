@@ -229,6 +229,20 @@ def test_equal_features_give_equal_numbers_and_scale_does_not_count():
         assert next(pair) == pytest.approx(next(pair), abs=0.02)
 
 
+def test_clusters_are_those_of_limbs_whatever_the_units_of_a_channel():
+    """By the definition of the index, with channels in units of their spread."""
+    units = np.array([1e3, 1.0, 1e-3, 1.0, 5.0, 1.0, 20.0])
+    features = made_up(identities, lambda *args: units * mapped_actions(*args), steps=20)
+    found = probe(features, seed=0)
+    for values, index in ((features.before, found.ch_before), (features.after, found.ch_after)):
+        values = values.astype(np.float64)
+        scaled = (values - values.mean(axis=0)) / values.std(axis=0)
+        groups = [scaled[features.limb == limb] for limb in range(4)]
+        between = sum(len(group) * (group.mean(axis=0) ** 2).sum() for group in groups) / (4 - 1)
+        within = sum(((group - group.mean(axis=0)) ** 2).sum() for group in groups)
+        assert index == pytest.approx(between / (within / (len(values) - 4)), rel=1e-3)
+
+
 def test_what_holds_only_in_the_time_fitted_to_is_not_believed():
     features = made_up(identities, identities)
     late = features.step >= 40
