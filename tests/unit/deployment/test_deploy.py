@@ -12,6 +12,7 @@ from gmc_bench.deployment.deploy import DeployOptions
 from gmc_bench.deployment.loop import Latency, TrialResult
 from gmc_bench.experiments.events import Remark
 from gmc_bench.robots import get_robot
+from gmc_bench.tasks.motion import SensorNoise
 from gmc_bench.tasks.quadruped_velocity import TASK
 
 
@@ -67,6 +68,14 @@ def test_options_reach_the_trials(run):
         )  # fmt: skip
     other, _ = run(seed=8)
     assert attempts[0].conditions != other[0].conditions
+
+
+def test_sensors_are_as_noisy_as_the_task_says(run):
+    _, used = run(replace(TASK, sensor_noise=SensorNoise(joint_angle=0.3)))
+    for robot, _ in used:
+        one, other = robot.read(), robot.read()
+        assert 0.1 < np.abs(one.joint_angles - other.joint_angles).max() <= 0.6
+        np.testing.assert_array_equal(one.joint_velocities, other.joint_velocities)
 
 
 def test_bodies_of_other_files_are_those_that_are_simulated(run, monkeypatch):
