@@ -9,7 +9,15 @@ from gmc_bench.records.drawing import picture_bytes
 from gmc_bench.studies import panels
 from tests.unit.evaluation.conftest import make_trained, trained
 
-__all__ = ["make_trained", "steps_below", "trained"]
+__all__ = ["drawn", "make_trained", "steps_below", "trained"]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Collect the figures that panels are drawn into, which are not turned into pictures."""
+    shown: list[Figure] = []
+    monkeypatch.setattr(panels, "picture_bytes", lambda figure: shown.append(figure) or b"")
+    return shown
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
@@ -187,3 +188,24 @@ def test_the_axis_names_the_numbers_of_bodies(
     request = Request.make("bodies", ["recmorph"], counts=(4, 1000))
     outcomes = [Outcome(arm, "unimal-ft-v1", 1, make_record()) for arm in request.arms]
     assert steps_below(lambda: draw_growth(request.study, outcomes)) == ["4", "1,000"]
+
+
+def test_every_panel_has_the_dots_and_the_line_of_its_own_score(drawn: list[Figure]) -> None:
+    request = Request.make("bodies", ["recmorph"], counts=(1, 10))
+    bodies = make_record().morphologies.model_dump() | {"num_train": 1, "num_test": 1}
+    returns = [
+        (*make_returns("train", {"a": [train]}), *make_returns("test", {"c": [test]}))
+        for train, test in ((7.0, 5.0), (9.0, 15.0))
+    ]
+    outcomes = [
+        Outcome(arm, "unimal-ft-v1", 1, make_record(returns=each, morphologies=bodies))
+        for arm, each in zip(request.arms, returns, strict=True)
+    ]
+    draw_growth(request.study, outcomes)
+    (figure,) = drawn
+    found = {}
+    for axes in figure.axes:
+        dots, line = axes.lines
+        found[axes.get_title()] = list(dots.get_ydata())
+        assert list(line.get_ydata()) == pytest.approx(list(dots.get_ydata()))
+    assert found == {"ft: Test score": [5.0, 15.0], "ft: Train score": [7.0, 9.0]}
