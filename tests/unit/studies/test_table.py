@@ -16,11 +16,13 @@ from gmc_bench.studies.catalogue import (
     SIBLINGS,
     STUDIES,
 )
+from gmc_bench.studies.figures import draw_probes, draw_siblings
 from gmc_bench.studies.measurements import MEASUREMENTS
 from gmc_bench.studies.outcome import Outcome, Summary, area, summarize, training_return
 from gmc_bench.studies.request import Request
 from gmc_bench.studies.table import (
     INCOMPLETE,
+    PROBES,
     PUBLISHED,
     gait_table,
     probe_table,
@@ -207,6 +209,38 @@ def test_pictures_are_the_same_every_time_and_show_the_runs():
             others = dict.fromkeys(measured, 0.1)
             changed = [finished(arm, 9.0, measured=others, returns=returns) for arm in arms]
             assert draw(study, changed) != first
+
+
+def bars(axes):
+    """Return the heights of the bars over each name, in the order of the legend."""
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    heights = zip(*(group.datavalues.tolist() for group in axes.containers), strict=True)
+    return dict(zip(names, heights, strict=True))
+
+
+def test_bars_stand_over_the_names_of_what_they_show(drawn):
+    measured = {"canonical": 9.0, "permuted": 4.0, "tail": 2.0}
+    runs = [
+        finished(arm, 1.0, measured={name: factor * value for name, value in measured.items()})
+        for arm, factor in zip(SIBLINGS.arms, (1.0, 0.5), strict=True)
+    ]
+    draw_siblings(SIBLINGS, runs)
+    names = ("robot_id", "limb_id", "action_r2", "action_nrmse", "ch")
+    probes = {f"{name}_before": 0.1 * k for k, name in enumerate(names, 1)}
+    probes |= {f"{name}_after": 2.0 * k for k, name in enumerate(names, 1)}
+    draw_probes(REPRESENTATION, [finished(REPRESENTATION.arms[0], 1.0, measured=probes)])
+    siblings, representation = drawn
+    assert bars(siblings.axes[0]) == {
+        "canonical": (9.0, 4.5), "permuted": (4.0, 2.0), "worst decile": (2.0, 1.0),
+    }  # fmt: skip
+    legend = [text.get_text() for text in siblings.axes[0].get_legend().get_texts()]
+    assert legend == [arm.parts["Trained on"] for arm in SIBLINGS.arms]
+    panels = [axes for axes in representation.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == [label for label, *_ in PROBES]
+    for number, axes in enumerate(panels, 1):
+        factor = 100.0 if "%" in axes.get_title() else 1.0
+        before, after = bars(axes)["before"], bars(axes)["after"]
+        assert (*before, *after) == pytest.approx((factor * 0.1 * number, factor * 2.0 * number))
 
 
 def test_numbers_with_a_sign_are_no_formulas_but_other_text_may_be():
