@@ -18,7 +18,13 @@ from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.sim.model import compile_model
-from gmc_bench.studies.gait import Gait, _touching, gait_metrics, record_gait
+from gmc_bench.studies.gait import (
+    BrokenEpisodeError,
+    Gait,
+    _touching,
+    gait_metrics,
+    record_gait,
+)
 from gmc_bench.studies.measurements import _numbers
 from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
@@ -153,6 +159,29 @@ def test_an_episode_can_be_left_early():
     gait = subject.record(0, seconds=0.2, on_step=lambda: steps.append(1))
     assert (gait.length, gait.ended, len(steps)) == (10, None, 10)
     np.testing.assert_array_equal(gait.angles, subject.record(0).angles[:10])
+
+
+@pytest.mark.parametrize("broken", [1, 4])
+def test_the_step_in_which_a_simulation_breaks_is_not_recorded(monkeypatch, broken):
+    step = EnvironmentCore.step
+
+    def breaking(core, *args):
+        result = step(core, *args)
+        if core.episode_length[0] == broken:
+            core.simulator.data(0).qpos[:] = np.nan
+            result.diverged[:] = result.truncated[:] = True
+            result.events["diverged"][:] = True
+        return result
+
+    monkeypatch.setattr(EnvironmentCore, "step", breaking)
+    subject = Subject(falls=False)
+    if broken == 1:
+        with pytest.raises(BrokenEpisodeError, match="'star-4' broke in the first step"):
+            subject.record(1)
+        return
+    gait = subject.record(1)
+    assert (gait.length, gait.ended) == (broken - 1, "diverged")
+    assert np.isfinite(gait.angles).all()
 
 
 def walk(angles, contact=None):
