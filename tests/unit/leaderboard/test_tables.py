@@ -343,6 +343,43 @@ def test_csv_keeps_full_precision(tmp_path: Path) -> None:
     assert frame["reasons"][3] == "fewer steps; <b>"
 
 
+def test_every_statistic_is_in_the_column_of_its_name() -> None:
+    # Means of bodies 2, 15 and 70; of all scores 4, 10, 20 and 50 are in the middle.
+    curve = [
+        {"env_steps": step, "mean_return": value, "mean_length": 9.0, "episodes": 3}
+        for step, value in ((1000, 40.0), (2000, 60.0))
+    ]
+    train = make_returns("train", {"a": [99.0], "b": [101.0]})
+    analysis = _analysis(
+        *(
+            _record(
+                0.0,
+                seed=seed,
+                returns=train
+                + make_returns("test", {body: [x] for body, x in zip("cde", xs, strict=True)})
+                + make_returns("test", {body: [7.0] for body in "cde"}, mode="stochastic"),
+                learning_curve=curve,
+                training_return=60.0,
+            )
+            for seed, xs in enumerate(((0.0, 10.0, 50.0), (4.0, 20.0, 90.0)))
+        )
+    )
+    (line,), (shown,) = _csv(analysis), cells.ranked_cells(analysis)
+    expected = {
+        "test_score": (29.0, "Test score (95 %)"),
+        "test_median": (15.0, "Median (95 %)"),
+        "test_iqm": (21.0, "IQM (95 %)"),
+        "test_worst_decile": (2.0, "Worst decile (95 %)"),
+        "curve_area": (50.0, "Curve area"),
+        "train_score": (100.0, "Train score"),
+        "training_return": (60.0, "Training return"),
+    }
+    for column, (value, heading) in expected.items():
+        assert float(line[column]) == value, column
+        assert shown[heading].split(" ")[0] == f"{value:.1f}", heading
+    assert shown["Sampled actions"] == "7.0"
+
+
 def test_a_score_that_is_missing_is_empty_and_a_dash() -> None:
     train = make_returns("train", {"a": [1.0], "b": [2.0]})
     analysis = _analysis(FULL[2], _record(0.0, method="half", returns=train))
