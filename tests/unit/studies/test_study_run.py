@@ -10,6 +10,7 @@ from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.experiments.events import Remark
 from gmc_bench.experiments.friction import study_numbers
 from gmc_bench.experiments.resolve import resolve
+from gmc_bench.experiments.scoring import evaluation_seed
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.records.environment import collect_versions
 from gmc_bench.studies import measurements
@@ -71,6 +72,34 @@ def test_a_run_is_measured_on_the_device_there_is(tmp_path, monkeypatch):
     trained = Made(replace(config, device="cuda:99"))
     run = FinishedRun("a", None, SimpleNamespace(session=trained), None, tmp_path, print)
     assert run.session.config.device == "cpu"
+
+
+def test_start_states_of_studies_follow_from_the_seed_of_the_run(tmp_path, monkeypatch):
+    """Those of train bodies; every study and every evaluation has others."""
+    asked = []
+
+    def note(policy, task, bodies, *, seed, **_):
+        asked.append((bodies, seed))
+
+    monkeypatch.setattr("gmc_bench.studies.siblings.score_sibling_orders", note)
+    monkeypatch.setattr("gmc_bench.studies.siblings.count_episodes", lambda *_: 0)
+    monkeypatch.setattr("gmc_bench.studies.representation.collect", note)
+    monkeypatch.setattr("gmc_bench.studies.representation.plot_pca", lambda *_: None)
+    monkeypatch.setattr("gmc_bench.studies.representation.probe", lambda *_: None)
+    monkeypatch.setattr(measurements, "asdict", lambda found: found)
+    config = resolve(ExperimentSpec(method="zero-action", suite="closed-loop")).config
+    for seed in (1, 2):
+        session = SimpleNamespace(
+            config=replace(config, seed=seed), task=None, bodies=SimpleNamespace(split=str)
+        )
+        run = SimpleNamespace(
+            session=session, policy=None, name="a", folder=tmp_path, count=lambda *_: print
+        )
+        for measure in (measurements.Siblings, measurements.Representation):
+            measure().measure(run, None)
+        asked.append(("train", evaluation_seed(seed, "train", "deterministic")))
+    assert {bodies for bodies, _ in asked} == {"train"}
+    assert len({seed for _, seed in asked}) == len(asked) == 6
 
 
 def test_gaits_are_shown_on_the_body_that_all_methods_walk_best_on():
