@@ -16,6 +16,7 @@ from gmc_bench.leaderboard.site.body import TableColumn, body_context, by_body, 
 from gmc_bench.leaderboard.site.drawing import BodySet
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import method_context
+from gmc_bench.leaderboard.site.numbers import MISSING
 from gmc_bench.leaderboard.site.overview import matrix
 from gmc_bench.leaderboard.site.replays import Gallery
 from gmc_bench.records.drawing import COLOURS
@@ -78,6 +79,10 @@ def test_the_page_of_a_table_has_every_interval_in_its_place(analysis: TableAnal
     assert (row["Other seeds"].text, row["Other bodies"].text) == (runs, bodies)
     assert row["Metres"].text == "0.64"
     assert (row["Median"].text, row["Worst tenth"].text) == ("22.0", "12.0")
+    # The middle half of twelve: one about 12, four about 22, one about 62.
+    assert (row["IQM"].text, row["Train score"].text) == ("27.0", "1.0")
+    assert row["Return during training"] == MISSING  # one point of a curve has no area
+    assert (row["Parameters"].text, row["Env steps/s"].text) == ("1,000", "200")
     assert context["ties"] == 2  # of three pairs, those with the first
 
 
