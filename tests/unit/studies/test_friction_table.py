@@ -11,6 +11,7 @@ from gmc_bench.studies.catalogue import FRICTION
 from gmc_bench.studies.figures import draw_friction
 from gmc_bench.studies.friction_table import (
     FRICTION_TABLES,
+    METRICS,
     direction_table,
     friction_number,
     friction_table,
@@ -207,3 +208,24 @@ def test_the_picture_is_the_same_every_time_and_shows_the_numbers(outcomes):
     assert first[:4] == b"\x89PNG"
     worse = outcome(MLP, outcomes[-1].seed, 0.9)
     assert draw_friction(FRICTION, [*outcomes[:-1], worse]) != first
+
+
+def test_bars_are_means_over_robots_with_new_starts_after_falls(drawn, outcomes):
+    for run in outcomes:
+        for scale, content in enumerate(run.measured["macro"].values(), 1):
+            content["restarts"] = metrics(scale * content["restarts"]["velocity_rmse"])
+    draw_friction(FRICTION, outcomes)
+    (figure,) = drawn
+    found = {}
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["recmorph", "mlp"]
+        names = [label.get_text().removesuffix(" friction") for label in axes.get_xticklabels()]
+        first, second = (group.datavalues.tolist() for group in axes.containers)
+        assert first == second  # both methods have the same seeds
+        found[axes.get_title()] = dict(zip(names, first, strict=True))
+    factors = (1.0, 10.0, 20.0, 100.0)
+    assert list(found) == [heading for heading, *_ in METRICS]
+    for (heading, *_), factor in zip(METRICS, factors, strict=True):
+        low = factor * 1.25 * (0.1 + 0.3) / 2.0
+        expected = {"low": low, "nominal": 2.0 * low, "high": 3.0 * low}
+        assert found[heading] == pytest.approx(expected)
