@@ -1,7 +1,7 @@
 """gmc-bench: a benchmark suite for morphology controllers.
 
-The names below are the library's face, imported as `import gmc_bench as gmc`; each is loaded when
-it is first used, so that importing the package costs nothing. `docs/python-api.md` shows them.
+The names below are the public interface, for `import gmc_bench as gmc`; each is loaded when it is
+first used, so that importing the package costs nothing. `docs/python-api.md` shows them.
 """
 
 import importlib
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     if name not in _FACE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_FACE[name]}"), name)
-    globals()[name] = value  # asked for once
+    globals()[name] = value  # later uses do not come here
     return value
 
 

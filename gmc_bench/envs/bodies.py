@@ -18,7 +18,8 @@ def require_bodies(task: Task, bodies: Sequence[Body]) -> None:
     """Raise unless there are bodies, and a task is for all of them.
 
     Raises:
-        ConfigError: it is not, or they are something else.
+        ConfigError: `bodies` is no sequence of bodies, is empty, or holds one that the task is not
+            for.
     """
     listed = isinstance(bodies, Sequence) and not isinstance(bodies, str)
     if not listed or not all(hasattr(body, "parts") for body in bodies):

@@ -66,7 +66,9 @@ class StepResult:
 
 
 class EnvironmentCore:
-    """B environments of one task over M bodies, without any reset of its own.
+    """B environments of one task over M bodies, which the caller resets.
+
+    An environment is a row of the arrays, and hosts one body at a time.
 
     Args:
         task: what to do.
@@ -77,7 +79,7 @@ class EnvironmentCore:
 
     Raises:
         ConfigError: no bodies, bodies that the task is not for, a layout with other observations
-            than the task's, or events, noise or ground that the bodies have no part for.
+            than the task's, or events, noise or ground that these bodies do not support.
         MorphologyError: a body does not compile.
         TokenOverflowError: a body does not fit the layout.
     """
@@ -146,7 +148,7 @@ class EnvironmentCore:
         self.command: DoubleArray = np.zeros(
             (num_envs, task.command.num_values if task.command else 0)
         )
-        """(B, C) float64, what is asked of the bodies."""
+        """(B, C) float64, what is asked of the bodies, C being the task's `Command.num_values`."""
         self._command = checked_command(task, has_headings=self.driven is not None)
         self._kept_heading: DoubleArray = np.full(num_envs, np.nan)  # rad; nan: none is kept
         padding = self.table.limb_padding_mask
@@ -193,7 +195,7 @@ class EnvironmentCore:
 
     @property
     def action(self) -> DoubleArray:
-        """(B, A) float64, the latest action of bodies with joint drives, after clipping."""
+        """(B, A) float64, the latest action of bodies with A joint drives, after clipping."""
         assert self.driven is not None
         return self.driven.action
 
@@ -203,6 +205,10 @@ class EnvironmentCore:
         Args:
             rows: (K,) int64, without repeats.
             morphology_index: (K,) int64, the body each of them hosts from now on.
+
+        Raises:
+            ConfigError: the task's command holds headings, which these bodies lack.
+            PluginError: a function of the task fails or returns something else.
         """
         if self.driven:
             self.driven.start(rows, morphology_index)
@@ -226,14 +232,15 @@ class EnvironmentCore:
 
         Args:
             actions: (B, L, J) float; entries without an actuator are ignored, the others are
-                clipped to the task's `action_clip` and, but with joint drives, clamped to [-1, 1]
-                by the engine.
+                clipped to the task's `action_clip` and, except with joint drives, clamped to
+                [-1, 1] by the engine.
             rows: (K,) int64, without repeats, those that are simulated; default all. The others
-                stand still, also where their simulation has broken, until they are reset; what is
-                observed and returned of them means nothing.
+                are frozen until they are reset, even if their simulation has diverged; their
+                observations and results are meaningless.
 
         Raises:
             ConfigError: the actions have another shape or are no numbers, or a row was never reset.
+            PluginError: a function of the task fails or returns something else.
         """
         expected = (self.num_envs, self.spec.max_limbs, self.spec.joints_per_limb)
         given = as_actions(actions, expected)
@@ -463,7 +470,7 @@ class EnvironmentCore:
         return {name: value for name, value in kept.items() if value is not None}
 
     def get_state(self) -> dict[str, Array]:
-        """Return a copy of everything that continues the rows to the same bits, by name."""
+        """Return a copy of all that the rows need to continue bit for bit, by name."""
         kept = {name: value.copy() for name, value in self._kept().items()}
         return self.simulator.get_state() | kept
 

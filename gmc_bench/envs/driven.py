@@ -22,7 +22,7 @@ _SET = ("friction", "strength", "base_mass")
 
 
 def make_joints(robots: Sequence[CompiledRobot]) -> Joints:
-    """Return the fixed numbers of bodies, one of them each."""
+    """Return the constants of the bodies' joints, one row per body."""
     found = [compiled.robot for compiled in robots]
     return Joints(
         stance=np.array([robot.pose.angles for robot in found]),
@@ -54,13 +54,13 @@ class DrivenRows:
     """What an environment core keeps of B rows with joint drives.
 
     Args:
-        task: its events and action limit count.
+        task: gives the events and the action limit.
         models: of M bodies, each on every ground of the scene.
         simulator: of those models.
 
     Raises:
-        ConfigError: an event that only resets can have is to happen from time to time, or a scene
-            that bodies with drives are not put into.
+        ConfigError: an event that can happen at resets only has an interval `every`, or a scene
+            or `ground_height` that bodies with drives cannot have.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class DrivenRows:
         self.action: DoubleArray = np.zeros(state.torque.shape)
         """(B, A) float64, the latest action, clipped to the task's `action_clip`."""
         self.air_time: DoubleArray = np.zeros((simulator.num_envs, state.contacts.shape[1] - 1))
-        """(B, F) float64, s, how long each foot has been in the air: during a step up to the step
-        before, and up to now once `count_air_time` has added it."""
+        """(B, F) float64, s, how long each of F feet has been in the air: during a step up to the
+        step before, and up to now once `count_air_time` has added it."""
         self._events = {e.name: Term(task.id, "event", e.name, e.function) for e in task.events}
         self._widths: dict[str, tuple[int, ...]] = {
             "friction": (2,),
@@ -104,7 +104,7 @@ class DrivenRows:
 
     @property
     def heading(self) -> DoubleArray:
-        """(B,) float64, rad, of the bases."""
+        """(B,) float64, rad, yaw of the bases in the world."""
         found: DoubleArray = self._simulator.drive_state.base[:, 12]
         return found
 
@@ -199,7 +199,11 @@ class DrivenRows:
         self._due[rows, self._timed.index(event)] = due
 
     def disturb(self, episode_length: IntArray) -> None:
-        """Let the timed events happen that are due, (B,) int64 control steps after each reset."""
+        """Apply the timed events that are due.
+
+        Args:
+            episode_length: (B,) int64, control steps since each row's last reset.
+        """
         for number, event in enumerate(self._timed):
             rows = np.flatnonzero(episode_length >= self._due[:, number])
             if not len(rows):

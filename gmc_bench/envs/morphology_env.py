@@ -37,6 +37,9 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         morphologies: bodies; one is drawn at every reset, unless `options["morphology"]` names
             one by name or index.
         token_spec: token layout; default the smallest that fits all bodies.
+
+    Raises:
+        GmcBenchError: see `EnvironmentCore`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium declares it as an instance attribute
@@ -65,7 +68,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             spaces["loops"] = box(-1, limbs - 1, self.core.table.loops.shape[1:], np.int64)
         self.observation_space = gymnasium.spaces.Dict(spaces)
         self.action_space = action_space_of(task, spec)
-        self._has_stream = False  # that of a seed
+        self._has_stream = False  # whether a seed has started the random stream
         self._ended = False
 
     def reset(
@@ -110,7 +113,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
     def step(self, action: FloatArray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step.
 
-        After the end of an episode, reset it first: a step beyond warns, and goes on.
+        Call `reset` after the end of an episode: a further step warns, and its result is undefined.
 
         `info` holds each weighted reward term under `reward/<term>`, each metric of the task under
         `metric/<name>`, and at the end of an episode under `ended` why it ended: the name of the

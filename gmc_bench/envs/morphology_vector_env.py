@@ -27,7 +27,7 @@ Observation = dict[str, Any]
 
 
 def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
-    """Return the actions of one body on a task: (L, J) float32, those that are not clipped.
+    """Return the action space of one body on a task, (L, J) float32: what is not clipped.
 
     The bound is the task's `action_clip`, infinite without one, and for bodies made of limbs at
     most 1, where the engine clamps controls.
@@ -44,7 +44,7 @@ def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
 
 
 def fresh_seed() -> int:
-    """Return a seed of the system's entropy, for an environment that was never given one."""
+    """Return a seed from the system's entropy, for an environment that was never given one."""
     return secrets.randbits(64)
 
 
@@ -89,6 +89,9 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         num_threads: threads that step; default all.
         fixed: keep each environment's body for all its episodes; otherwise the next body is
             drawn at every reset (see `set_sampling`).
+
+    Raises:
+        GmcBenchError: see `EnvironmentCore`.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         self.set_sampling(np.full(len(morphologies), 1.0 / len(morphologies)))
         self.episode_return: DoubleArray = np.zeros(num_envs)
         """(B,) float64, undiscounted sum of rewards since the last reset."""
-        self._has_streams = False  # those of a seed, or given ones
+        self._has_streams = False  # whether a seed or `set_streams` has set them
 
     @property
     def table(self) -> MorphologyTable:
@@ -215,7 +218,16 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     def step(
         self, actions: FloatArray
     ) -> tuple[Observation, DoubleArray, BoolArray, BoolArray, dict[str, Any]]:
-        """Advance every environment by one control step (see the class for `info`)."""
+        """Advance every environment by one control step (see the class for `info`).
+
+        Args:
+            actions: (B, L, J) float32.
+
+        Raises:
+            ConfigError: the actions have another shape or are no numbers, or there was no reset
+                yet.
+            PluginError: a function of the task fails or returns something else.
+        """
         result = self.core.step(actions)
         self.episode_return += result.reward
         info: dict[str, Any] = {
@@ -277,7 +289,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return self._guide.find(self.core.simulator.draw_uniform(rows))
 
     def observe(self) -> Observation:
-        """Return a copy of the present observation."""
+        """Return a copy of the current observation."""
         found = {
             "dynamic": self.core.dynamic.copy(),
             "morphology_index": self.core.morphology_index.copy(),
@@ -287,7 +299,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return found
 
     def get_state(self) -> dict[str, Array]:
-        """Return a copy of everything that continues the environments to the same bits, by name."""
+        """Return a copy of all that the environments need to continue bit for bit, by name."""
         own = {"episode_return": self.episode_return.copy(), "sampling": self._sampling.copy()}
         return self.core.get_state() | own
 
@@ -298,7 +310,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return joined | {"sampling": states[0]["sampling"]}  # the same for all rows
 
     def part_of_state(self, state: Mapping[str, Array], rows: slice) -> dict[str, Array]:
-        """Return the state of some rows out of that of more of them."""
+        """Return the part of a state that belongs to some of its environments."""
         part = {name: value[rows] for name, value in state.items()}
         physics = self.core.simulator.part_of_physics(state, rows)
         return part | {"physics": physics, "sampling": state["sampling"]}

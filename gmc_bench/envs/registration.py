@@ -76,7 +76,11 @@ def make_vector(
     split: str = "train",
     **options: Any,
 ) -> "MorphologyVectorEnv":
-    """Return a batched environment; arguments as in `make_single` and `MorphologyVectorEnv`."""
+    """Return a batched environment; arguments as in `make_single` and `MorphologyVectorEnv`.
+
+    Raises:
+        GmcBenchError: see `make_single`.
+    """
     from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
     from gmc_bench.tasks import TASKS
 
@@ -100,7 +104,7 @@ def _bodies(
 
 
 def require_known(environment: type[Any], options: dict[str, Any], others: tuple[str, ...]) -> None:
-    """Check that all options are an environment's; a render mode of none is taken out.
+    """Check that an environment takes all options; a `render_mode` of `None` is removed.
 
     Args:
         environment: class whose arguments by name are known.

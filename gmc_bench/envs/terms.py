@@ -1,4 +1,4 @@
-"""Values of a task's terms and command, checked: whoever writes a task writes its functions."""
+"""Checks of what a task's functions return, which may be anybody's: terms and commands."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -16,7 +16,8 @@ _TRUTH, _NUMBERS = "b", "fiub"
 """Kinds of numpy's types that count as truth values, and as numbers."""
 _PROBED = 1000  # commands that are drawn to see what they hold
 LARGEST = 1e20
-"""Size of a term's number: sums over an episode must stay finite, in single precision too."""
+"""Largest absolute value that a term may return: sums over an episode must stay finite, in single
+precision too."""
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class Term:
         task: id of its task, for messages.
         kind: what the term is.
         name: of the term.
-        function: of what the environments show.
+        function: of a `Transition`, or a `Moment` for observations and a `Draw` for events.
     """
 
     def __init__(self, task: str, kind: Kind, name: str, function: Callable[[Any], Any]) -> None:
@@ -59,7 +60,7 @@ class Term:
         """Return the term's value.
 
         Args:
-            seen: what the function gets.
+            seen: argument of the function.
             shapes: that the value may have.
 
         Raises:
@@ -69,7 +70,7 @@ class Term:
         return _checked(self._where, value, shapes, self._kinds)
 
     def require_finite(self, value: DoubleArray, rows: BoolArray | None = None) -> None:
-        """Check numbers that came of the term.
+        """Check numbers that the term returned.
 
         Args:
             value: (B, ...).

@@ -16,7 +16,7 @@ _SIDEWAYS, _TURNING = 2, 3
 
 @dataclass(frozen=True, kw_only=True)
 class VelocityCommand:
-    """Wanted velocities in the base's yaw frame, drawn uniformly and anew from time to time.
+    """Target velocities in the base's yaw frame, drawn uniformly and anew from time to time.
 
     Raises:
         ConfigError: a range is not two numbers, or a number is not finite or out of range.
@@ -31,12 +31,13 @@ class VelocityCommand:
     standing: float = 0.05
     """Share of commands that are zero."""
     straight: float = 0.25
-    """Share of commands without lateral velocity, straight on as fast as the following; they hold
-    their heading."""
+    """Share of commands straight ahead, at a speed from `straight_forward`; they hold their
+    heading."""
     straight_forward: Range = (0.4, 1.0)
     """m/s."""
     backward: float = 0.1
-    """Share of commands straight back, as fast as the following; they hold their heading."""
+    """Share of commands straight back, at a speed from `straight_backward`; they hold their
+    heading."""
     straight_backward: Range = (-0.8, -0.4)
     """m/s."""
     sideways: float = 0.15
@@ -45,7 +46,7 @@ class VelocityCommand:
     """Share of commands with a yaw rate alone, turns on the spot."""
     held: float = 0.5
     """Share of the other commands that hold the heading that the base has when they are given: the
-    yaw rate is `heading_gain` times what is missing, at every control step."""
+    yaw rate is `heading_gain` times the heading error, at every control step."""
     heading_gain: float = 0.5
     """rad/s per rad; IsaacLab's and legged_gym's."""
     heading_limit: float = 0.8
@@ -72,7 +73,7 @@ class VelocityCommand:
     def fixed(
         cls, forward: float, lateral: float = 0.0, yaw: float = 0.0, *, held: bool = False
     ) -> "VelocityCommand":
-        """Return one command for ever; one that holds the heading at the start has no `yaw`."""
+        """Return one constant command; one that holds the heading at the start has no `yaw`."""
         return cls(
             forward=(forward, forward),
             lateral=(lateral, lateral),
@@ -127,10 +128,10 @@ class VelocityCommand:
 
 
 def velocity_command(task: Task) -> VelocityCommand:
-    """Return what velocities a task commands.
+    """Return the velocity command of a task.
 
     Raises:
-        ConfigError: it commands none.
+        ConfigError: it has none.
     """
     if not isinstance(task.command, VelocityCommand):
         raise ConfigError(

@@ -15,7 +15,7 @@ TOUCHING = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Joints:
-    """Numbers of B bodies and their A driven joints that do not change.
+    """Constants of B bodies and their A driven joints.
 
     Shapes, float64: `stance` (B, A), rad; `soft_limits` (B, A, 2), rad; `torque_limits` (B, A),
     N m; `action_scale` (B,), rad per unit of action; `base_height` (B,), m, of the base in the
@@ -29,7 +29,7 @@ class Joints:
     base_height: DoubleArray
 
     def of(self, bodies: IntArray) -> "Joints":
-        """Return the numbers of bodies (K,), one of these each."""
+        """Return the constants of K of these bodies, given by their indices (K,)."""
         return Joints(**{field.name: getattr(self, field.name)[bodies] for field in fields(self)})
 
 
@@ -63,11 +63,11 @@ class Motion:
 
     Shapes, float64: `position` (B, 3), m, world; `base_linear_velocity` (B, 3), m/s,
     `base_angular_velocity` (B, 3), rad/s, and `gravity` (B, 3), unit vector, base frame; `heading`
-    (B,), rad; `joint_angle` (B, A), rad; `joint_velocity` (B, A), rad/s; `contacts` (B, F + 1), the
-    ground's force on each foot and on the base, N; `effort` (B, A), mean square of the torque over
-    the control step, (N m)^2; `air_time` (B, F), s, how long each foot has been in the air: in
-    rewards, ends and metrics up to the step before, so that a foot that lands still has its time,
-    in observations up to now.
+    (B,), rad, yaw in the world; `joint_angle` (B, A), rad; `joint_velocity` (B, A), rad/s;
+    `contacts` (B, F + 1), the ground's force on each foot and on the base, N; `effort` (B, A), mean
+    square of the torque over the control step, (N m)^2; `air_time` (B, F), s, how long each foot
+    has been in the air: in reward, termination and metric terms up to the step before, so that a
+    foot that lands still has its time, in observation terms up to now.
     """
 
     joints: Joints
@@ -118,7 +118,7 @@ class Motion:
         return found
 
     def sensed(self, noise: SensorNoise, drawn: DoubleArray) -> "Motion":
-        """Return the motion as sensors with noise tell it.
+        """Return the motion as noisy sensors measure it.
 
         Args:
             noise: half widths.

@@ -108,7 +108,7 @@ TASK = Task(
 def undisturbed(task: Task, friction: FrictionPair, command: VelocityCommand) -> Task:
     """Return a task of velocity tracking as it is measured.
 
-    One friction, one command, on the plane; no disturbances but a little scatter of the start.
+    One friction, one command, on the plane; no disturbances but small random offsets of the start.
     """
     return replace(
         task,

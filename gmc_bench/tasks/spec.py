@@ -25,7 +25,7 @@ Range = tuple[float, float]
 CUT_OFF = "cut_off"
 """Name of the reward term that lifts negative sums to zero."""
 FAILURE = "failure"
-"""Name of the reward term that failures cost."""
+"""Name of the reward term that holds the cost of failures."""
 TIME_LIMIT = "time_limit"
 DIVERGED = "diverged"
 """Names of the other two ends of an episode: the horizon, and a simulation that broke."""
@@ -79,7 +79,7 @@ class Transition:
             lowest point touches it, m.
         ground_height: height of the ground under the torso after the step, m, world; one number
             where it is the same everywhere, else (B,) float64.
-        control_dt: s.
+        control_dt: duration of the control step, s.
         new_cells: (B,) float64, cells of the task's grid visited for the first time; zero for
             tasks without a grid.
         num_cells: (B,) float64, cells visited since the episode began; zero likewise.
@@ -171,9 +171,9 @@ class ObservationTerm:
     name: str
     function: Callable[[Moment], DoubleArray]
     """Returns (B, T, width) float64 in SI units. T is the number of token slots, or of the tokens
-    that the largest body of the environment has; T = 1 tells all tokens of a body the same. Of
-    bodies made of limbs `action` holds the same number of values for each slot; of those with
-    drives one for each token."""
+    that the largest body of the environment has; T = 1 gives all tokens of a body the same.
+    `Moment.action` has J values per token slot for bodies made of limbs, and one per token for
+    those with drives."""
     scale: float = 1.0
     """Factor from SI units to features."""
     width: int = 1
@@ -191,7 +191,7 @@ class Draw:
     num_rows: int
     """K."""
     num_joints: int
-    """A."""
+    """A, driven joints."""
 
 
 Target = Literal[
@@ -216,7 +216,8 @@ class EventTerm:
     function: Callable[[Draw], DoubleArray]
     """Returns values for `target`."""
     every: Range | None = None
-    """s between two, drawn uniformly each time; `None` = at every reset."""
+    """Range of the seconds between two such events, drawn uniformly each time; `None` = at every
+    reset."""
 
     def __post_init__(self) -> None:
         if self.target not in get_args(Target):
@@ -236,7 +237,7 @@ class Command(Protocol):
 
     @property
     def num_values(self) -> int:
-        """C."""
+        """C, numbers of one command."""
 
     @property
     def num_draws(self) -> int:
@@ -259,7 +260,10 @@ class Command(Protocol):
         """
 
     def steer(self, command: DoubleArray, kept: DoubleArray, heading: DoubleArray) -> DoubleArray:
-        """Return commands (K, C) that hold the headings `kept` (K,) from `heading` (K,), rad."""
+        """Return commands (K, C) that turn bodies from `heading` (K,) to `kept` (K,), rad.
+
+        A command whose `kept` is nan stays as it is.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +301,7 @@ class VisitGrid:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slope:
-    """Ground that rises along x, as the cells of 0.1 m that its height is looked up in.
+    """Ground that rises along x, whose height is looked up in cells of 0.1 m.
 
     Raises:
         ConfigError: a number is not finite, or a length is not positive.
@@ -308,7 +312,7 @@ class Slope:
     half_length: float
     """Its ends along x, m, world; beyond them and beside it the ground is at -10 m."""
     half_width: float
-    """m."""
+    """Its sides along y, m, world."""
 
     def __post_init__(self) -> None:
         require_number(self.rise, "the rise of a slope")
@@ -353,7 +357,7 @@ class Task:
     """Height of the floor's surface, m, world; at x = 0 where it slopes. Random terrain says
     itself how high the ground is."""
     horizon: int = 1000
-    """Control steps after which an episode is cut off."""
+    """Control steps after which an episode is truncated."""
     source: str = ""
     metrics: tuple[MetricTerm, ...] = ()
     floor_clearance: float = CLEARANCE
@@ -368,19 +372,19 @@ class Task:
     observations: tuple[ObservationTerm, ...] = ()
     """What tokens hold beside the simulator's readings of limbs."""
     sensor_noise: SensorNoise = SensorNoise()  # noqa: RUF009 - frozen
-    """On the motion that observation terms see."""
+    """Noise on the motion that observation terms see."""
     command: Command | None = None
     events: tuple[EventTerm, ...] = ()
     reward_rates: bool = False
     """Whether reward terms are rates: multiplied by the control step, s."""
     only_positive: bool = False
-    """Cut the reward off at zero from below, by a term `cut_off`: nobody gains by falling early."""
+    """Clip the reward at zero from below, by a term `cut_off`: nobody gains by falling early."""
     failure_cost: float = 0.0
     """Taken from the reward once where a failure ends an episode, by a term `failure`, after the
-    reward is cut off."""
+    reward is clipped."""
     action_clip: float | None = None
-    """Actions are clipped to it; `None` leaves that to the engine, which clamps those of bodies
-    made of limbs to [-1, 1]. Terms see what is left."""
+    """Largest absolute value of an action, to which actions are clipped; `None` leaves that to the
+    engine, which clamps those of bodies made of limbs to [-1, 1]. Terms see clipped actions."""
 
     def __post_init__(self) -> None:
         require_name(self.id, VERSIONED_NAME, "the id of a task")

@@ -17,7 +17,10 @@ TURNING = 0.1
 
 
 def tracked_velocity(sigma: float) -> Callable[[Transition], DoubleArray]:
-    """Return a term: exp(-|v_xy - c_xy|^2 / sigma), sigma in (m/s)^2."""
+    """Return a term: exp(-|v_xy - c_xy|^2 / sigma), sigma in (m/s)^2.
+
+    v is the velocity of the base in its yaw frame, c the command.
+    """
 
     def term(transition: Transition) -> DoubleArray:
         error = transition.motion.level_velocity - transition.command[:, :2]
@@ -28,7 +31,10 @@ def tracked_velocity(sigma: float) -> Callable[[Transition], DoubleArray]:
 
 
 def tracked_turn(sigma: float) -> Callable[[Transition], DoubleArray]:
-    """Return a term: exp(-(w_z - c_z)^2 / sigma), sigma in (rad/s)^2."""
+    """Return a term: exp(-(w_z - c_z)^2 / sigma), sigma in (rad/s)^2.
+
+    w is the angular velocity of the base in its frame, c the command.
+    """
 
     def term(transition: Transition) -> DoubleArray:
         turn = transition.motion.base_angular_velocity[:, 2] - transition.command[:, 2]
@@ -41,7 +47,7 @@ def tracked_turn(sigma: float) -> Callable[[Transition], DoubleArray]:
 def progress(transition: Transition) -> DoubleArray:
     """Return the velocity along the command, less twice what exceeds it, m/s.
 
-    A slope where the exponential is flat, for bodies that do not walk yet.
+    It has a slope where `tracked_velocity` is flat, for bodies that do not walk yet.
     """
     asked = transition.command[:, :2]
     speed = np.linalg.norm(asked, axis=1)
