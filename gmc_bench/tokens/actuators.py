@@ -8,7 +8,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.robots.schema import LEGS, SEGMENTS, Robot
 
-GRAVITY = 9.81
+GRAVITY = 9.81  # m/s^2
 NUM_ACTUATORS = len(LEGS) * len(SEGMENTS)
 ACTUATOR_PARENTS = (-1, 0, 1, 0, 3, 4, 0, 6, 7, 0, 9, 10)
 """Each actuator's parent: thigh under hip, calf under thigh. All hips move against the base, which
@@ -18,7 +18,8 @@ has no actuator and so no token: the first hip stands for it as the others' pare
 def actuator_features(compiled: CompiledRobot) -> dict[str, DoubleArray]:
     """Return the context features of the twelve actuators by name, (12, width) each.
 
-    They are scaled as in `TokenSpec.slices`, and in the shared order.
+    They are scaled as in `TokenSpec.slices`. Actuators go leg by leg in the order of `LEGS`, each
+    from hip to calf.
     """
     robot = compiled.robot
     anchors, axes = compiled.stance_geometry()

@@ -45,7 +45,8 @@ def breadth_first_tree(
 def limbs_in_loops(parents: Sequence[int], loops: Sequence[Edge]) -> list[bool]:
     """Return for every limb whether it is on a cycle of the body's graph.
 
-    Every cycle is made of paths in the tree, each closed by one loop.
+    It is enough to look at fundamental cycles: an edge outside the tree, and the path in the tree
+    between its ends.
 
     Args:
         parents: of every limb, in any spanning tree.

@@ -157,9 +157,9 @@ def make_sibling_test(
         table: the bodies.
 
     Returns:
-        For every body its depth-first order, then up to 50 others, those kept from training
-        first; (R,) bool, the order is kept from training; how many different sibling orders each
-        of the M bodies has, which no fixed width holds (21 legs have 21!).
+        For every body its depth-first order, then up to 50 others, those held out from training
+        first; (R,) bool, the order is held out from training; how many different sibling orders
+        each of the M bodies has, which no fixed width holds (21 legs have 21!).
     """
     found = _sibling_orders(table)
     orders, unseen = [], []

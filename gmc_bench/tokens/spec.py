@@ -178,12 +178,15 @@ class TokenSpec:
         )
 
     def name_at(self, place: int) -> str:
-        """Return the name of the feature group that a number of a token belongs to."""
+        """Return the name of the feature group at a place of a token."""
         return next(group.name for group in self.slices if place < group.stop)
 
     @property
     def num_features(self) -> int:
-        """F, numbers per token (52 with two joint slots, without a mark of loops)."""
+        """F, numbers per token: 52 for limbs with two joint slots, 32 for actuators.
+
+        `without` takes some away; `loops` and `observed` add others.
+        """
         return self.slices[-1].stop
 
     @property
@@ -207,10 +210,16 @@ class TokenSpec:
 
     @property
     def num_dynamic(self) -> int:
-        """Fd, time-varying numbers per token (17 with two joint slots)."""
+        """Fd, time-varying numbers per token: 17 for limbs with two joint slots, 17 for actuators.
+
+        `observed` adds others.
+        """
         return len(self.dynamic_indices)
 
     @property
     def num_context(self) -> int:
-        """Fc, numbers per token fixed by the body (35 with two joint slots)."""
+        """Fc, numbers per token fixed by the body.
+
+        They are 35 for limbs with two joint slots, 15 for actuators; see also `num_features`.
+        """
         return len(self.context_indices)

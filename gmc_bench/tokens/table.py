@@ -60,7 +60,8 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
         The table, in the order of `models`.
 
     Raises:
-        TokenOverflowError: a body has more limbs or joints per limb than the layout.
+        TokenOverflowError: a body has more limbs or joints per limb than the layout, or its tokens
+            stand for other parts.
     """
     count, limbs, slots = len(models), spec.max_limbs, spec.joints_per_limb
     actuators = max(int(m.model.nu) for m in models)

@@ -16,16 +16,16 @@ import numpy as np
 Order = tuple[int, ...]
 
 MAX_UNSEEN = 50
-"""Sibling orders of a body that are kept from training, at most; the RecMorph paper's number."""
+"""Most sibling orders of a body that are held out from training; the RecMorph paper's number."""
 MAX_ORDERS = 256
-"""Sibling orders of a body that are looked at, at most."""
+"""Most sibling orders of a body that are considered."""
 
 
 @dataclass(frozen=True)
 class SiblingOrders:
     """Depth-first orders of one body that differ in the order of siblings.
 
-    Half of the orders other than the canonical one are kept from training (rounded up, at most
+    Half of the orders other than the canonical one are held out from training (rounded up, at most
     `MAX_UNSEEN`), so that a policy trained under permutations can be tested under unseen ones.
     """
 
@@ -56,11 +56,12 @@ def random_order(parents: Sequence[int], rng: np.random.Generator) -> Order:
 
 
 def sibling_orders(parents: Sequence[int], rng: np.random.Generator) -> SiblingOrders:
-    """Return the sibling orders of a body, and which of them are kept from training.
+    """Return the sibling orders of a body, and which of them are held out from training.
 
     Args:
         parents: of every limb.
-        rng: decides which orders are kept, and draws them where there are more than `MAX_ORDERS`.
+        rng: decides which orders are held out, and draws the orders where there are more than
+            `MAX_ORDERS`.
     """
     children = _children(parents)
     total = math.prod(math.factorial(len(group)) for group in children)
