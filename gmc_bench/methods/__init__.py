@@ -10,7 +10,7 @@ METHODS: Registry[MethodSpec] = Registry(
     "SPEC",
     unlisted={"zero-action": "gmc_bench.methods.zero_action:SPEC"},
 )
-"""All controllers: entry points of the group `gmc_bench.methods`, or `FILE.py:SPEC`. What is no
-method but is run like one, for a reference, is found by name and not listed."""
+"""All controllers: entry points of the group `gmc_bench.methods`, or `FILE.py:SPEC`. A
+reference that is run like a method, such as `zero-action`, is found by name but not listed."""
 
 __all__ = ["METHODS", "Capabilities", "MethodSpec"]

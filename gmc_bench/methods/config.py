@@ -34,7 +34,7 @@ def require_unset(config: "NetworkConfig", name: str, why: str) -> None:
     Args:
         config: the settings.
         name: of the field.
-        why: it has no effect, and what to do, the rest of a sentence.
+        why: rest of the sentence "... has no effect", which says why, and what to do.
 
     Raises:
         ConfigError: its value is not the default.

@@ -50,7 +50,7 @@ class ActorCritic(nn.Module):
         action_std: standard deviation of every action; fixed, not trained.
         num_bodies: bodies to be trained on, for methods with separate weights per body.
         precision: `bfloat16` runs the networks under torch's autocast; weights, outputs and states
-            stay float32. `tf32` is for whoever runs them to allow (see `TorchState`).
+            stay float32. `tf32` must be allowed by whoever runs them (see `TorchState`).
 
     Raises:
         PluginError: the method's builder fails, its two networks share a parameter or buffer, or
@@ -112,7 +112,7 @@ class ActorCritic(nn.Module):
 
     @property
     def padded_rows(self) -> bool:
-        """Whether both networks know rows that include padding, see `TokenBatch.padded`."""
+        """Whether both networks support rows that include padding, see `TokenBatch.padded`."""
         return all(getattr(part, "padded_rows", False) for part in (self.actor, self.critic))
 
     @property
@@ -151,11 +151,11 @@ class ActorCritic(nn.Module):
         return History(remembered, previous_actions, starts)
 
     def distribution(self, tokens: TokenBatch, history: History | None = None) -> MaskedGaussian:
-        """Return the action distribution of every body (of every step, with a history)."""
+        """Return the action distributions of a batch of environments, or of steps with a history."""
         return self._distribution(tokens, self._run(self.actor, 0, tokens, history)[0])
 
     def value(self, tokens: TokenBatch, history: History | None = None) -> torch.Tensor:
-        """Return (B,), the mean over real limbs of the critic's output."""
+        """Return the value estimates (B,): the mean over real limbs of the critic's output."""
         values = self._run(self.critic, 1, tokens, history)[0].squeeze(-1)
         total = values.masked_fill(tokens.limb_padding_mask, 0.0).sum(dim=1)
         mean: torch.Tensor = total / tokens.num_limbs
@@ -164,7 +164,7 @@ class ActorCritic(nn.Module):
     def step(
         self, tokens: TokenBatch, state: torch.Tensor, *, critic: bool = True
     ) -> tuple[MaskedGaussian, torch.Tensor]:
-        """Look at one control step of N environments.
+        """Run the networks on one control step of N environments.
 
         Args:
             tokens: what they show.
@@ -221,7 +221,7 @@ class ActorCritic(nn.Module):
 
         Raises:
             PluginError: the networks' outputs do not depend on parameters, or a network has changed
-                what a gradient needs.
+                in place what its gradient needs.
         """
         try:
             loss.backward()  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ _SOUND: set[type[Any]] = set()
 
 
 def require_settings(method: str, settings: type[Any]) -> None:
-    """Raise unless the settings of a method can be made, recorded, and made again of a record.
+    """Raise unless the settings of a method can be made, recorded, and rebuilt from the record.
 
     Args:
         method: its id.

@@ -25,7 +25,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capabilities:
-    """What a controller claims; the conformance checks hold it to it."""
+    """What a controller claims; the conformance checks test the claims."""
 
     permutation_equivariant: bool = False
     """Reordering the limbs (with masks and parents) reorders the outputs, nothing else."""
@@ -104,7 +104,7 @@ class MethodSpec:
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
-    """What presets claim whose settings change it."""
+    """What those presets claim whose settings change the claims."""
 
     @cached_property
     def before_tuning(self) -> "MethodSpec":
@@ -168,6 +168,7 @@ class MethodSpec:
 
         Raises:
             ConfigError: unknown preset or setting.
+            PluginError: see `config_class`.
         """
         config = self.config_class()()
         if preset is not None:
@@ -198,7 +199,7 @@ class MethodSpec:
 
 
 def require_training(method: MethodSpec) -> None:
-    """Raise unless what a method brings along to training is what a method may bring along.
+    """Raise unless a method brings along to training only what methods may bring along.
 
     Raises:
         PluginError: it would change a rule of the protocol, or sets a value out of range.

@@ -122,7 +122,7 @@ def read_trials(method: str, file: str, folder: Path | None = None) -> dict[str,
         folder: that a relative path starts from; by default the working folder.
 
     Returns:
-        Nothing where the method names no file.
+        The trials; empty where the method names no file.
 
     Raises:
         PluginError: the file is missing or holds no trials.

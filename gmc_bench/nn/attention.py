@@ -123,10 +123,10 @@ def attend(
 def attention_mask(
     limb_padding_mask: torch.Tensor, allowed: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return what is added to attention logits so that padding is left out.
+    """Return the additive attention mask that leaves padding out.
 
     Padding, as a query, attends to real limbs only: with nothing to attend to, its softmax, and
-    through it gradients everywhere, would not be numbers.
+    through it gradients everywhere, would be NaN.
 
     Args:
         limb_padding_mask: (B, L) bool, True = padding.

@@ -17,12 +17,12 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 
 class CapturedCall(Generic[T]):
-    """A function of tensors whose operations were recorded once and are replayed since.
+    """A function of tensors whose operations are recorded once and replayed at every call.
 
     The function must neither wait for the device nor copy to it, and launch the same operations
-    whatever the numbers are. It is called once before, because libraries set themselves up when
-    they are first called; the caller sees to it that nothing is cached then that depends on the
-    inputs.
+    whatever the numbers are. It is called once before the capture, because libraries set themselves
+    up when they are first called; the caller sees to it that this call caches nothing that depends
+    on the inputs.
 
     Args:
         function: what is captured; it returns tensors.
@@ -52,7 +52,7 @@ class CapturedCall(Generic[T]):
             current.wait_stream(stream)
 
     def __call__(self, *inputs: torch.Tensor | None) -> T:
-        """Return what the function does; the next call overwrites it."""
+        """Return what the function returns for these inputs; the next call overwrites it."""
         with torch.cuda.device(self._device):
             for own, given in zip(self._inputs, inputs, strict=True):
                 if own is not None and given is not None:

@@ -1,6 +1,6 @@
 """Attention in compiled code: the same function and gradient as torch's, in another order of sums.
 
-It serves training on a CPU alone: what evaluates a policy keeps its bits.
+It is used for training on a CPU only: evaluation keeps torch's operations and exact results.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from gmc_bench.nn.packing import Packing
 
 
 def runs_compiled(rows: torch.Tensor, module: nn.Module) -> bool:
-    """Say whether a module's rows go through compiled code, which knows numpy's arrays alone."""
+    """Say whether a module's rows go through compiled code, which takes numpy arrays only."""
     weight = next(module.parameters())
     return (
         module.training

@@ -55,7 +55,14 @@ class MaskedGaussian:
             return self.perturbed(noise)
 
     def perturbed(self, noise: torch.Tensor) -> torch.Tensor:
-        """Return the actions that standard normal numbers (B, L, J) stand for."""
+        """Return mean + std * noise, zero where there is no actuator.
+
+        Args:
+            noise: (B, L, J), standard normal numbers.
+
+        Returns:
+            (B, L, J).
+        """
         return (self.mean + self.std * noise).masked_fill(self.action_padding_mask, 0.0)
 
     def log_prob(self, action: torch.Tensor) -> torch.Tensor:

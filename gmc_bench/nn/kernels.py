@@ -260,7 +260,7 @@ def attend(rows, starts, sizes, order, mask, heads, kept, out):
 
 @compiled
 def attend_back(grad, rows, starts, sizes, order, heads, kept, d_rows, d_mask):
-    """Go back through `attend`.
+    """Run the backward pass of `attend`.
 
     Args:
         grad: (P, W), gradient of the output.

@@ -150,8 +150,8 @@ class Packing:
 class PaddedPacking(Packing):
     """Rows of all slots, padding included, so that shapes depend on no body's length.
 
-    Rows are laid out as if every body had all limbs; padding follows a body's last limb. What a
-    recurrence from the last limb on reads is still decided by the true lengths.
+    Rows are laid out as if every body had all limbs; padding follows a body's last limb. A
+    recurrence in the reverse direction still starts at the last real limb of each body.
     """
 
     full: Packing

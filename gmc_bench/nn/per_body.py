@@ -33,7 +33,7 @@ class PerBody(nn.Module):
         self._kept: tuple[TokenTable, tuple[torch.Tensor, ...] | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what copies and files hold: not the kept results, which nobody would forget."""
+        """Return what copies and files hold: not the kept results, which nothing would drop."""
         return {**self.__dict__, "_keep": False, "_kept": None}
 
     @abstractmethod

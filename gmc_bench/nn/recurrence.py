@@ -166,7 +166,7 @@ class _Recurrence(torch.autograd.Function):
         weight_reverse: torch.Tensor,
         steps: tuple[slice, ...],
     ) -> torch.Tensor:
-        """Turn the drive (P, 2H), the inputs' part of every state, into the states, in place."""
+        """Turn the drive (P, 2H), W_ih u + b_ih + b_hh per direction, into the states, in place."""
         ctx.mark_dirty(drive)
         links = _links(steps)
         ahead, behind = drive.chunk(2, dim=1)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 BLOCK = 128
-"""Rows."""
+"""Rows of a block."""
 
 
 def pays() -> bool:

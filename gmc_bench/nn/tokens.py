@@ -18,10 +18,10 @@ Ts = TypeVarTuple("Ts")
 
 
 class _WorkedOut:
-    """What functions of an object work out, kept with it: captured graphs read it in place."""
+    """Cache of an object for results of functions of it; captured graphs read them in place."""
 
     def once(self, compute: Callable[[Self, *Ts], T], *args: *Ts) -> T:
-        """Return what a function of this object alone works out.
+        """Return the result of a function of this object alone, computed once and kept.
 
         Args:
             compute: the function; with equal arguments it is called once.
@@ -116,8 +116,8 @@ class TokenTable(_WorkedOut):
 class TokenBatch(_WorkedOut):
     """The tokens of B environments.
 
-    Functions given to `once` must be of the bodies alone: other features may be shown with what
-    they have worked out.
+    Functions given to `once` must depend on the bodies alone: `showing` passes their results on to
+    batches with other features.
 
     Args:
         table: the bodies' fixed part.
@@ -126,7 +126,7 @@ class TokenBatch(_WorkedOut):
         height_map: (B, G) float32, heights of the ground around the torso, where the layout has
             them.
         padded: rows include padding, whose numbers are arbitrary and count nowhere; shapes then
-            depend on no body. For networks that say that they know such rows (`padded_rows`).
+            depend on no body. Only for networks that support such rows (`padded_rows`).
     """
 
     table: TokenTable
@@ -146,9 +146,9 @@ class TokenBatch(_WorkedOut):
     def showing(
         self, dynamic: torch.Tensor, height_map: torch.Tensor | None = None
     ) -> "TokenBatch":
-        """Return other features of the same bodies.
+        """Return a batch with other features of the same bodies.
 
-        What has been worked out about the bodies is not worked out again.
+        What has been computed about the bodies is kept.
 
         Args:
             dynamic: (B, L, Fd) float32, as in this class.
