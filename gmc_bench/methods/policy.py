@@ -151,7 +151,7 @@ class ActorCritic(nn.Module):
         return History(remembered, previous_actions, starts)
 
     def distribution(self, tokens: TokenBatch, history: History | None = None) -> MaskedGaussian:
-        """Return the action distributions of a batch of environments, or of steps with a history."""
+        """Return the action distributions (B, L, J); with a history, B = T * N steps."""
         return self._distribution(tokens, self._run(self.actor, 0, tokens, history)[0])
 
     def value(self, tokens: TokenBatch, history: History | None = None) -> torch.Tensor:

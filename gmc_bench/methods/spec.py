@@ -104,7 +104,7 @@ class MethodSpec:
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What the method claims, in every preset that `preset_capabilities` does not name."""
     preset_capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
-    """What those presets claim whose settings change the claims."""
+    """Claims of the presets whose settings change them."""
 
     @cached_property
     def before_tuning(self) -> "MethodSpec":

@@ -55,7 +55,7 @@ class LimbGraph:
 
     @cached_property
     def distance(self) -> torch.Tensor:
-        """(M, L, L) int16, joints on the shortest path between two limbs; cast it to index with.
+        """(M, L, L) int16, joints on the shortest path between two limbs; cast it before indexing.
 
         0 on the diagonal; L (more than any path has) where there is no path, as from and to
         padding.

@@ -1,4 +1,4 @@
-"""A policy at work on bodies: the one way from what limbs show to what motors are told."""
+"""A policy bound to bodies: the one way from their observations to their actions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ Pick = Callable[[MaskedGaussian], torch.Tensor]
 
 
 class Shown(Protocol):
-    """What B rows show; every environment core is one."""
+    """Observation of B rows (environments); every environment core is one."""
 
     @property
     def dynamic(self) -> FloatArray:
@@ -38,7 +38,7 @@ class Shown(Protocol):
 
 
 class Observed(NamedTuple):
-    """What B rows show, as plain arrays; see `Shown`."""
+    """Observation of B rows, as plain arrays; see `Shown`."""
 
     dynamic: FloatArray
     morphology_index: IntArray
@@ -48,8 +48,8 @@ class Observed(NamedTuple):
 class BoundPolicy:
     """A policy on B rows, each of which hosts one of M bodies, and what it remembers of them.
 
-    Features are normalised, put into the order in which the policy reads limbs, and shown to its
-    actor; actions are remembered, put back into the order of the engine and returned.
+    Features are normalised, put into the order in which the policy reads limbs, and given to its
+    actor; actions enter its state, are put back into the order of the engine and returned.
 
     Args:
         model: its networks.
@@ -94,13 +94,13 @@ class BoundPolicy:
         """(M, L) bool, limbs in the order of the engine."""
         self._silent_limbs = silent_limbs
         self.state = model.initial_state(num_rows)
-        """(B, L, S), what the policy remembers of the running episodes."""
+        """(B, L, S), the policy's recurrent state in the running episodes."""
         self.sequences: IntArray = np.zeros(num_rows, np.int64)
         """(B,) int64, the sequence of tokens that shows each row's body."""
         self.explorer = Explorer(model)
 
     def start(self, rows: IntArray, sequences: IntArray) -> None:
-        """Begin episodes: forget what happened in some rows.
+        """Begin episodes: reset the recurrent state of some rows.
 
         Args:
             rows: (K,) int64.
@@ -124,7 +124,7 @@ class BoundPolicy:
         return self.serialization.arrange(found, sequences)
 
     def see(self, shown: Shown) -> TokenBatch:
-        """Return what the policy sees of all rows."""
+        """Return the observation of all rows as the networks take it."""
         device = self.table.context.device
         dynamic = self.arranged(shown.dynamic, shown.morphology_index, self.sequences)
         heights = None
@@ -169,10 +169,10 @@ class BoundPolicy:
         return found
 
     def act(self, shown: Shown, pick: Pick | None = None) -> FloatArray:
-        """Return (B, L, J) float32 actions for what rows show; call it within `Policy.acting`.
+        """Return (B, L, J) float32 actions of all rows; call it within `Policy.acting`.
 
         Args:
-            shown: what the rows show.
+            shown: observation of the rows.
             pick: see `choose`.
         """
         return self.restore(self.choose(self.see(shown), pick))

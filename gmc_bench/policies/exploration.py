@@ -26,7 +26,7 @@ class Explored(NamedTuple):
     log_prob: torch.Tensor
     """(B,), log-density of the actions."""
     state: torch.Tensor
-    """(B, L, S), what the policy remembers after them."""
+    """(B, L, S), the policy's recurrent state after them."""
 
 
 def explore(
@@ -49,9 +49,9 @@ class Explorer:
     """`explore` for the steps of rollouts; on a GPU from captured graphs.
 
     On a few rows a GPU is done with a network's operations sooner than a process can launch them
-    one by one. Networks that know padded rows (`padded_rows`) are captured once: nothing that they
-    launch depends on the bodies. For others the lengths of bodies decide the shapes, so the second
-    step in a row that shows the same bodies is captured, and the following ones replay it.
+    one by one. Networks that support padded rows (`padded_rows`) are captured once: nothing that
+    they launch depends on the bodies. For others the lengths of bodies decide the shapes, so the
+    second step in a row that shows the same bodies is captured, and the following ones replay it.
 
     A network that waits for the device, or copies to it, cannot be captured (what depends on the
     bodies alone may do both: see `TokenBatch.once` and `PerBody`). It runs as usual, like one that
@@ -75,14 +75,14 @@ class Explorer:
         """Steps that one of them has chosen."""
 
     def forget(self) -> None:
-        """Forget what was worked out with the weights of its time."""
+        """Drop the graphs and results of earlier weights."""
         if self._keeps_results or not self._padded:
             self._bodies, self._tokens, self._call = None, None, None
 
     def __call__(
         self, tokens: TokenBatch, noise: torch.Tensor, state: torch.Tensor, bodies: IntArray
     ) -> Explored:
-        """Return what `explore` does; the next call may overwrite it.
+        """Return what `explore` returns; the next call may overwrite it.
 
         Args:
             tokens: what B rows show.

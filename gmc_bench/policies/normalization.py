@@ -60,7 +60,7 @@ class TokenNormalizer:
     and variance over the bodies it was made with: they are known from the start.
 
     Statistics are shared by all bodies, or separate: then all of them have a first dimension over
-    bodies, and each body's are those that a normaliser of this body alone has.
+    bodies, and each body's are those that a normaliser of this body alone would have.
 
     Args:
         table: the M bodies that training uses.
@@ -158,7 +158,7 @@ class TokenNormalizer:
             morphology_index: (B,) int64, see `measure`.
 
         Raises:
-            ConfigError: statistics are separate, and nothing says which body a row is of.
+            ConfigError: statistics are separate, and `morphology_index` is not given.
         """
         mean, variance = self.dynamic.mean, self.dynamic.variance
         if self.separate:

@@ -1,4 +1,4 @@
-"""Bodies as observations of gymnasium environments tell of them."""
+"""Bodies and features, read from the observations of gymnasium environments."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -226,9 +226,9 @@ def _shaped(observation: Observation, name: str, dtype: DTypeLike, shape: tuple[
 
 
 def require_body(table: MorphologyTable) -> None:
-    """Check that a table of one body, as an observation shows it, is about a tree of limbs.
+    """Check that the limbs in a table of one body, made from an observation, form a tree.
 
-    Others would be read in no order, or for ever.
+    Other graphs have no order of limbs, or the walk over them would never end.
 
     Raises:
         ConfigError: limbs are not the first tokens, their parents lead elsewhere than to the

@@ -79,8 +79,8 @@ class Policy:
         order: in which order it reads the limbs of a body.
         method: the name that finds its method again: a registered id, `FILE.py:SPEC` or
             `MODULE:SPEC`; default the method's id.
-        digests: of the bodies, in their order, that have separate weights; none if bodies share
-            weights, or nobody knows.
+        digests: content hashes of the bodies that have separate weights, in their order; none if
+            bodies share weights, or the hashes are not known.
     """
 
     def __init__(
@@ -413,8 +413,8 @@ class Policy:
             num_rows: likewise.
             serialization: likewise.
             silent_limbs: likewise.
-            stand_ins: the bodies stand for those of training, in their order; counts for separate
-                weights per body only, which refuse others otherwise.
+            stand_ins: the bodies are other ones in place of those of training, in their order;
+                matters for separate weights per body only, which otherwise refuse them.
 
         Raises:
             ConfigError: it has separate weights for other bodies, or for these in another order.
@@ -451,7 +451,7 @@ class Policy:
         Args:
             env: the environment of gymnasium that the policy acts in from now on, single or
                 batched. An environment that shows everything about one body in its observations
-                need not be given; what is known of a body by number alone must be.
+                need not be given; one whose observations only hold the index of a body must be.
 
         Raises:
             ConfigError: its tokens have another layout than the policy's, or it is not one of
@@ -477,8 +477,8 @@ class Policy:
     def act(self, observation: Observation, generator: torch.Generator | None = None) -> FloatArray:
         """Choose actions for what an environment of gymnasium shows.
 
-        Rows whose episode has just begun are forgotten before, where `reset` was given the
-        environment.
+        Where `reset` was given the environment, the recurrent state of rows whose episode has just
+        begun is reset first.
 
         Args:
             observation: of a single environment, or of a batch.
@@ -491,8 +491,8 @@ class Policy:
         Raises:
             ConfigError: the observation says too little about its bodies, see `reset`, shows
                 another body than the environment does that `reset` was given, has a number that is
-                not finite, or is none; or the generator is none, or on another device. Then nothing
-                is remembered or forgotten.
+                not finite, or is no observation; or the generator is not a `torch.Generator`, or on
+                another device. Then the recurrent state stays as it was.
         """
         if generator is not None:
             fix = "seed one with torch.Generator().manual_seed(1)"

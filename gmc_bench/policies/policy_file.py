@@ -53,15 +53,15 @@ def write_policy_file(
 
 
 def read_policy_file(path: str | Path) -> PolicyFile:
-    """Read a file that `write_policy_file` wrote, or one of what acts alone.
+    """Read a file that `write_policy_file` wrote, or one with the bytes of `Policy.actor_bytes`.
 
     Args:
         path: `NAME.safetensors`; in a leaderboard it must be the one that was added.
 
     Raises:
         CheckpointError: a file is missing or damaged, or is of another version.
-        RecordError: it lies in a leaderboard whose ledger is damaged, or in one and names code in
-            a file.
+        RecordError: it lies in a leaderboard whose ledger is damaged, or lies in a leaderboard and
+            names a method that is a file or module instead of a registered one.
         ConfigError: the name has another ending.
     """
     path = _weights_file(path)
@@ -75,7 +75,7 @@ def read_policy_file(path: str | Path) -> PolicyFile:
                 content, found = json.loads(described.read_bytes()), _sha256(data)
             elif "weights_digest" in content:
                 found = _digest_of(decode_tensors(data, path))
-            else:  # of what acts alone
+            else:  # of `Policy.actor_bytes`
                 found = None
             _require_unchanged(content, found, path, described)
             if leaderboard_of(path) is not None:
@@ -94,7 +94,7 @@ def read_policy_file(path: str | Path) -> PolicyFile:
 
 @contextmanager
 def complete_description(origin: Path) -> Iterator[None]:
-    """Refuse a description in which what is read inside is missing or of another type."""
+    """Raise `CheckpointError` where the description that is read inside is incomplete or wrong."""
     try:
         yield
     except MemoryError as error:
@@ -114,7 +114,7 @@ def _require_unchanged(
 
     Args:
         content: the description, which loses its digest.
-        found: digest of the weights; `None` of what acts alone, which states none.
+        found: digest of the weights; `None` for `Policy.actor_bytes`, which state none.
         path: the file of the weights, for messages.
         described: that of the description, likewise.
     """

@@ -36,14 +36,14 @@ def within_memory(
         count_all: returns how many there will be, `None` where that cannot be known; see
             `count_parameters`.
         bytes_each: of every trainable parameter, `WEIGHT` or `TRAINED`.
-        free: bytes; `None` counts nothing.
+        free: bytes of free memory; `None` skips the check.
 
     Yields:
         A function that is given the number of parameters once they are there: modules that are
         copies of others have registered none.
 
     Raises:
-        MemoryError: it cannot.
+        MemoryError: memory cannot hold them.
     """
     if free is None:
         yield lambda _count: None

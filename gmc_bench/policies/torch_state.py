@@ -1,4 +1,4 @@
-"""Torch's generators and number of threads, which a process has once, lent to one piece of work."""
+"""Torch's generators and number of threads, global to a process, lent to one piece of work."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ class TorchState:
             self._end()
 
     def aside(self, call: Callable[P, T]) -> Callable[P, T]:
-        """Return a function that may be called while this is in use, and does not notice that."""
+        """Return a function that runs with the process's own states, even while this is in use."""
 
         def outside(*args: P.args, **options: P.kwargs) -> T:
             self._end()
@@ -122,7 +122,7 @@ class TorchState:
 
 
 def exchange_rounding(rounding: tuple[str, bool]) -> tuple[str, bool]:
-    """Say how products round on a GPU, and whether cuDNN may round to TF32.
+    """Set how products round on a GPU, and whether cuDNN may round to TF32.
 
     Args:
         rounding: torch's `float32_matmul_precision`, and `torch.backends.cudnn.allow_tf32`.
