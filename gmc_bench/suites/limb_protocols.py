@@ -17,8 +17,8 @@ SMOKE = Protocol(
     seeds=(1,),
 )
 
-# Simulation and acting are cheap on a CPU and gradient steps dear, so each transition is used once,
-# in many short iterations (docs/protocols.md, "Why `lite` is what it is").
+# Simulation and acting are cheap on a CPU and gradient steps expensive, so each transition is used
+# once, in many short iterations (docs/protocols.md, "Why `lite` is what it is").
 LITE = Protocol(
     name="lite",
     preset="lite",
@@ -56,7 +56,7 @@ PROTOCOLS = {protocol.name: protocol for protocol in (SMOKE, LITE, STANDARD, PAP
 
 THREE_SEEDS = {"lite": (1, 2, 3), "standard": (1, 2, 3)}
 """For all boards but flat ground of the suite `unimal`: five seeds of every method on all of them
-are days of a laptop. Where rows are close, further seeds join (docs/statistics.md)."""
+would take a laptop days. Where rows are close, further seeds join (docs/statistics.md)."""
 
 # A network of a whole body learns less from a step than one that all limbs share, so a ceiling
 # needs more steps of each body than a shared policy has (docs/protocols.md).

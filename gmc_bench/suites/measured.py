@@ -33,7 +33,7 @@ DIRECTIONS: Mapping[str, Velocity] = {
 class FrictionMeasurement:
     """Walks straight ahead on several frictions, and in every direction on one of them.
 
-    Unlike measurements are never put together.
+    Results of measurements that differ in anything are never pooled.
 
     Raises:
         ConfigError: there is no time, no environment or no friction.

@@ -20,7 +20,8 @@ _SMOKE = Protocol(
 )
 
 # One pass over short rollouts: a second pass costs as much as new experience. A constant rate of
-# 7e-4 meets the KL stop halfway, as the scatter of actions shrinks; the cosine does not.
+# 7e-4 meets the KL stop halfway, as the standard deviation of actions shrinks;
+# the cosine does not.
 _LITE = Protocol(
     name="lite",
     preset="lite",
@@ -42,8 +43,8 @@ _STANDARD = replace(
     evaluation=EvaluationConfig(episodes=16, splits=("train",)),
 )
 
-# The paper states environments, rollouts and iterations, but no PPO setting and no scatter of
-# actions: the scatter is that of the other protocols.
+# The paper states environments, rollouts and iterations, but no PPO setting and no standard
+# deviation of actions: that is the one of the other protocols.
 _PAPER = Protocol(
     name="paper",
     preset="paper",

@@ -9,8 +9,8 @@ from gmc_bench.suites.protocol import Protocol
 class SpecialistRules:
     """What a body has of its own under a protocol; everything else is the protocol's.
 
-    A specialist is a reference, not a competitor, so that its budget may be another one than the
-    share of a shared policy: tables state it.
+    A specialist is a reference, not a competitor, so its budget may differ from a body's share of a
+    shared policy's: tables state it.
     """
 
     env_steps: int
@@ -28,8 +28,8 @@ class SpecialistRules:
     seeds: tuple[int, ...] | None = None
     """Seeds of a complete row; none takes the protocol's."""
     episodes: int | None = None
-    """Evaluation episodes per body and mode; none takes the protocol's. What others are divided by
-    must be known better than what is averaged over bodies."""
+    """Evaluation episodes per body and mode; none takes the protocol's. Other scores are divided by
+    these, so they must be known better than what is averaged over bodies."""
 
     def on(self, protocol: Protocol, num_bodies: int) -> Protocol:
         """Return a protocol with the rules of so many bodies that are trained side by side."""

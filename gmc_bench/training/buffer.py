@@ -31,8 +31,8 @@ class Minibatch:
     returns: torch.Tensor
     v_s: torch.Tensor
     part: float = 1.0
-    """Weight of a mean over these transitions in that of the whole minibatch, of which other
-    processes may have the rest."""
+    """Share of these transitions in the whole minibatch, of which other processes may have the
+    rest: the weight of a mean over them."""
 
 
 class Truncation(NamedTuple):
@@ -47,15 +47,15 @@ class Truncation(NamedTuple):
     height_map: torch.Tensor
     """(G,), its height map."""
     state: torch.Tensor
-    """(L, S), what the policy remembered."""
+    """(L, S), the policy's recurrent state."""
 
 
 class RolloutBuffer:
     """One rollout, written in place and learned from once.
 
-    Features fixed by the bodies are not stored: a transition holds the index of its body. Of what
-    the policy remembers, the state before every C-th step is stored, C being the number of
-    consecutive steps that training keeps together: the steps between are computed again.
+    Features fixed by the bodies are not stored: a transition holds the index of its body. Of
+    the policy's recurrent states, the one before every C-th step is stored, C being the number of
+    consecutive steps that training unrolls: those between are computed again.
 
     Where several processes share a run, each has the rollout of its own environments, and of
     every minibatch the part that lies in it.
@@ -63,7 +63,7 @@ class RolloutBuffer:
     Args:
         table: the bodies' fixed part, on the training device.
         length: T, steps per environment; a multiple of C.
-        num_envs: N; or this process's share of the environments of a run, N being its rows.
+        num_envs: N; or this process's share of the environments of a run, which N of them are.
         model: the policy whose rollout it is.
         device: where the tensors live.
 
@@ -124,7 +124,7 @@ class RolloutBuffer:
         self.last_height_map = torch.zeros_like(self.height_map[0])
         self.last_morphology_index = torch.zeros_like(self.morphology_index[0])
         self.last_state = torch.zeros_like(self.state[0])
-        """(N, L, S), what the policy remembers after the last step."""
+        """(N, L, S), the policy's recurrent state after the last step."""
         self.truncations: list[Truncation] = []
         """Episodes that the time limit ended."""
 
@@ -151,7 +151,7 @@ class RolloutBuffer:
             self.height_map[t] = tokens.height_map
 
     def keep_last(self, tokens: TokenBatch, state: torch.Tensor) -> None:
-        """Write what the N environments show after the last step, and what is remembered then."""
+        """Write what the N environments show after the last step, and the recurrent state."""
         self.last_dynamic.copy_(tokens.dynamic)
         self.last_morphology_index.copy_(tokens.morphology_index)
         if tokens.height_map is not None:
@@ -171,7 +171,8 @@ class RolloutBuffer:
                 environments instead.
 
         Yields:
-            The tokens of consecutive transitions (time-major), and what was remembered.
+            The tokens of consecutive transitions (time-major), and their history; `None`
+            without a memory.
         """
         if self.state.shape[-1]:
             at_most = self.sequence_length * self.num_envs
@@ -204,9 +205,9 @@ class RolloutBuffer:
     def minibatches(self, batch_size: int, generator: torch.Generator) -> Iterator[Minibatch]:
         """Yield shuffled minibatches; the last, incomplete one is dropped.
 
-        Policies with a memory get sequences of consecutive steps, shuffled as wholes. They are
-        those of the rollout of all processes, each without what lies with others; where nothing
-        is left, a transition that does not count stands in.
+        Policies with a memory get whole sequences of consecutive steps, in random order. Batches
+        are drawn from the rollouts of all processes, and each process yields the part of each that
+        lies in its own; where there is none, a transition with weight zero stands in.
 
         Args:
             batch_size: transitions per minibatch, rounded down to whole sequences; a smaller
@@ -238,7 +239,8 @@ class RolloutBuffer:
 
         Args:
             rows: (B,) int64, counted step by step; whole sequences for policies with a memory.
-            sequences: (K,) int64, which ones, likewise.
+            sequences: (K,) int64, the sequences that `rows` make up: number `b * N + n` begins at
+                step b * C of environment n.
         """
 
         def take(values: torch.Tensor) -> torch.Tensor:

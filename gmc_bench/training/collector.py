@@ -37,7 +37,7 @@ class Collector:
     Args:
         env: the environments.
         bound: the policy that acts in them; its observation statistics are updated meanwhile.
-        sharing: draws actions, and holds reward statistics that are updated meanwhile.
+        sharing: draws the action noise, and holds reward statistics that are updated meanwhile.
         sampler: takes note of episode lengths.
         tracker: takes note of returns.
         drawing: source of draws, where a body has several sequences of tokens: every episode shows
@@ -46,7 +46,7 @@ class Collector:
     """
 
     BY_ROW = ("state", "sequences")
-    """What a state holds of every environment."""
+    """Entries of a state whose first dimension is over environments."""
 
     def __init__(
         self,

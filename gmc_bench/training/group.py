@@ -72,7 +72,7 @@ class Group:
         return value
 
     def collect(self, value: Any) -> list[Any]:
-        """Return what all processes give, in order; only the first one gets it."""
+        """Return what all processes give, in order; all but the first get an empty list."""
         return [value]
 
     def gather(self, values: torch.Tensor, dim: int = 0) -> torch.Tensor:
@@ -139,7 +139,7 @@ class Group:
         return summed.view_as(beside)
 
     def announce(self, task: str | None) -> None:
-        """Tell the others what the first process is about to do; `None` sends them home."""
+        """Tell the others what the first process is about to do; `None`: nothing more."""
         if self.rank == 0 and self.size > 1:
             self.broadcast(task)
 
@@ -177,7 +177,7 @@ class ProcessGroup(Group):
         return box[0]
 
     def collect(self, value: Any) -> list[Any]:
-        """Return what all processes give, in order; only the first one gets it."""
+        """Return what all processes give, in order; all but the first get an empty list."""
         found = [None] * self.size if self.rank == 0 else None
         with _answers():
             dist.gather_object(value, found, dst=0)
@@ -212,7 +212,7 @@ def joined(
     try:
         yield ProcessGroup()
         with suppress(LostProcessError), _answers():
-            dist.barrier()  # nobody hangs up before all have heard the last word
+            dist.barrier()  # nobody leaves before all have received the last message
     finally:
         dist.destroy_process_group()
 

@@ -112,8 +112,8 @@ def read_scalars(
 
     Args:
         folder: of the event files.
-        after: env steps that are not wanted any more.
-        up_to: the last env steps that are wanted.
+        after: env steps up to which, inclusive, numbers are left out.
+        up_to: env steps up to which, inclusive, they are wanted.
 
     Yields:
         Env steps, and number by tag, rounded to float32.

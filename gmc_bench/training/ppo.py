@@ -28,7 +28,7 @@ from gmc_bench.training.group import Group
 VALUE_CHUNK = 1024
 """Transitions per forward pass of the critic over a rollout; more leave the cache of a core."""
 GPU_VALUE_CHUNK = 2**14
-"""On a GPU, which would wait for the launches of smaller passes."""
+"""The same on a GPU, which would wait for the launches of smaller passes."""
 ADVANTAGE_EPSILON = 1e-5
 
 
@@ -187,12 +187,12 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self.captures = (
             model.may_be_captured and model.padded_rows and (group is None or group.size == 1)
         )
-        """Whether gradient steps are captured as CUDA graphs, for all that is known so far."""
+        """Whether gradient steps are captured as CUDA graphs; false once a capture has failed."""
         self.config = config
         self.generator = generator
         self.group = group or Group()
         self.active = torch.ones(1, dtype=torch.bool, device=model.action_std.device)
-        """(P,) bool, trained policies whose updates of this iteration go on."""
+        """(P,) bool, those of the P trained policies whose updates of this iteration go on."""
 
     @property
     def model(self) -> ActorCritic:

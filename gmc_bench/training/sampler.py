@@ -32,8 +32,8 @@ class BalancedSampler:
 
     The typical episode length of a body is the mean of its first ten episodes, or of as many as it
     has finished, then an exponential moving average. A body that has finished none counts like the
-    average of those that have; with the horizon, the lowest weight there is, bodies that start
-    late would be drawn least of all. (The public code crashes below ten episodes.)
+    average of those that have: counted with the horizon, which gives the lowest weight there is,
+    it would be drawn least of all. (The public code crashes below ten episodes.)
 
     Args:
         num_morphologies: M.
@@ -102,14 +102,14 @@ class ReturnTracker:
 
     def __init__(self, num_morphologies: int, num_iterations: int) -> None:
         self._sums: DoubleArray = np.zeros((num_iterations, num_morphologies, 3))
-        """(K, M, 3) float64: episodes, sum of returns and of lengths; a ring of iterations."""
+        """(K, M, 3) float64: episodes, sum of returns and of lengths; a ring buffer."""
         self._last: DoubleArray = np.full((num_morphologies, 2), np.nan)
         """(M, 2) float64: return and length of the last episode."""
         self._place = 0
         self._means: DoubleArray | None = None
 
     def begin_iteration(self) -> None:
-        """Forget the oldest iteration."""
+        """Start to count for a new iteration, in place of the oldest."""
         self._place = (self._place + 1) % len(self._sums)
         self._sums[self._place] = 0.0
         self._means = None

@@ -1,4 +1,4 @@
-"""Sharing of what training learns, measures and draws: one policy of all bodies, or of each."""
+"""Weights, statistics and random numbers of training: shared by all bodies, or one set for each."""
 
 import numpy as np
 import torch
@@ -83,10 +83,11 @@ class SharedWeights:
 class WeightsPerBody(SharedWeights):
     """M policies side by side, each trained as if it were alone.
 
-    Row r of the environments hosts body r // E for the whole run. Environments, initial weights,
-    action noise and minibatches follow from the run's seed and the body (`BodyStreams`); statistics
-    of observations, rewards and advantages, gradient-norm limit, KL stop and Adam's moments are
-    each body's own. Bodies share the schedule of the learning rate: their budgets are the same.
+    Row r of the environments, E per body, hosts body r // E for the whole run. Environments,
+    initial weights, action noise and minibatches follow from the run's seed and the body
+    (`BodyStreams`); statistics of observations, rewards and advantages, gradient-norm limit, KL
+    stop and Adam's moments are each body's own. Bodies share the schedule of the learning rate:
+    their budgets are the same.
 
     Args are those of `SharedWeights`.
 

@@ -142,7 +142,7 @@ class Trainer:
         self.curve: list[dict[str, Any]] = []
         """One point per iteration, as records hold them."""
         self.processes: list[list[int]] = [[0, group.size]]
-        """(iteration, processes) since when there have been how many."""
+        """(iteration, number of processes) from which iteration on there were how many."""
         self.threads: list[list[int]] = [[0, num_threads]]
         """(iteration, threads) likewise, of each process."""
         self.made_with: list[list[Any]] = [[0, stated_origin()]]
@@ -163,7 +163,11 @@ class Trainer:
         """Run the remaining iterations.
 
         Args:
-            on_iteration: told after each; what it raises ends training.
+            on_iteration: called after each; what it raises ends training.
+
+        Raises:
+            TrainingDivergedError: a weight is no longer finite.
+            GmcBenchError: a network or a function of the task fails.
         """
         started, before = time.perf_counter(), self.timers.total
         while self.iteration < self.protocol.num_iterations:
@@ -187,7 +191,11 @@ class Trainer:
             parts[task]()
 
     def iterate(self) -> PPOStats:
-        """Run one iteration: a rollout, and the updates on it."""
+        """Run one iteration: a rollout, and the updates on it.
+
+        Raises:
+            GmcBenchError: see `train`.
+        """
         self.group.announce("iterate")
         with self.torch.in_use():
             return self._iterate()
@@ -239,9 +247,9 @@ class Trainer:
         return scalars
 
     def get_state(self) -> State:
-        """Return everything that continues training to the same bits.
+        """Return all that training needs to continue bit for bit.
 
-        It holds the environments of all processes; only the first one gets it.
+        It holds the environments of all processes; all but the first get an empty state.
         """
         self.group.announce("get_state")
         collector = self.collector.get_state()
