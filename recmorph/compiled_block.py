@@ -1,6 +1,6 @@
 """RecMorph's block in compiled code: the same function and gradient, in another order of sums.
 
-It serves training on a CPU alone: what evaluates a policy keeps its bits.
+It is used for training on a CPU only: evaluation keeps torch's operations and exact results.
 """
 
 from functools import cache
@@ -19,7 +19,7 @@ products are slower in small pieces, take torch's operations."""
 
 
 def compilable(config: RecMorphConfig) -> bool:
-    """Say whether the compiled code knows these settings."""
+    """Say whether the compiled code supports these settings."""
     from recmorph.kernels import TILE
 
     largest = TILE * 2 * config.hidden * max(config.hidden, config.width)

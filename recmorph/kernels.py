@@ -422,7 +422,7 @@ def _enter_back(begin, end, kept, weights, deltas, sums):
 
 @compiled
 def backward(grad, starts, sizes, weights, kept, d_rows, sums):
-    """Go back through the block.
+    """Run the backward pass of the block.
 
     Args:
         grad: (P, W), gradient of the output, laid out as it.
@@ -431,7 +431,7 @@ def backward(grad, starts, sizes, weights, kept, d_rows, sums):
         weights: `Weights`.
         kept: `Kept`, from the forward pass.
         d_rows: (P, W), gradient of the input, written.
-        sums: `Weights`; their gradients are added to it.
+        sums: `Weights` that hold gradients, to which those of this batch are added.
     """
     width, hidden = kept.rows.shape[1], kept.drive.shape[1]
     most = min(BODIES, sizes[0]) * len(sizes)

@@ -16,7 +16,7 @@ class GcntConfig(AttentionConfig):
     colour_bins: int = 32
     """Bins that colours are hashed to."""
     max_distance: int = 12
-    """Joints between two limbs from which on all distances share one row of the table."""
+    """Distance in joints from which on all distances share the last row of the table."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,7 +41,7 @@ class GraphConvolution(nn.Module):
         self.update = nn.Linear(width, width, bias=False)  # W2
 
     def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-        """Let neighbours exchange; `edges` holds every joint in both directions."""
+        """Pass messages along `edges`, which hold every joint in both directions."""
         found: torch.Tensor = self.update(nn.functional.relu(self.spread(nodes, edges))) + nodes
         return found
 

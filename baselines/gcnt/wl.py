@@ -17,9 +17,9 @@ def refine_colours(limb_type: IntArray, adjacency: BoolArray, rounds: int) -> _C
 
     c_i <- mix(mix(c_i) + sum of mix(mix(c_j)) over the neighbours j of i), from c_i = limb type
 
-    Limbs get the same colour exactly if classical refinement, which writes the sorted colours of
-    the neighbours side by side, cannot tell them apart; two different neighbourhoods collide with
-    a chance of about 2**-64. A sum does not depend on the order of neighbours, and fixed
+    Limbs get the same colour if classical refinement, which writes the sorted colours of the
+    neighbours side by side, cannot tell them apart, and otherwise with a chance of about 2**-64
+    only (a collision of hashes). A sum does not depend on the order of neighbours, and fixed
     arithmetic gives the same colours in every process, for every set of bodies.
 
     Args:

@@ -16,7 +16,7 @@ class MIHGNNConfig(NetworkConfig):
     width: int = 128
     """Channels of a limb's representation."""
     num_layers: int = 8
-    """Message-passing layers: a limb hears of limbs that many joints away."""
+    """Message-passing layers: a limb sees limbs up to that many joints away."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,7 @@ class NerveNetConfig(NetworkConfig):
     the original's are those of the preset `paper-gru`.
 
     Raises:
-        ConfigError: in the form `gru`, an odd width, or a start value that the form does not use.
+        ConfigError: in the form `gru`, an odd width, or an initialisation that it does not use.
     """
 
     form: Literal["residual", "gru"] = "residual"
@@ -23,7 +23,7 @@ class NerveNetConfig(NetworkConfig):
     width: int = 256
     """Channels of a limb's representation and of a message."""
     num_layers: int = 4
-    """Message-passing steps: a limb hears of limbs that many joints away."""
+    """Message-passing steps: a limb sees limbs up to that many joints away."""
     share_weights: bool = False
     """Use one layer's weights in every step."""
 

@@ -12,7 +12,7 @@ from gmc_bench.nn.decoder import append_height_map
 from gmc_bench.tokens.spec import TokenSpec
 
 _BIAS_START = 0.01
-"""Start value of the biases of every MLP in the original form."""
+"""Initial value of the biases of every MLP in the original form."""
 
 
 class ResidualLayer(MessagePassing):  # type: ignore[misc]  # torch-geometric is not typed
@@ -133,7 +133,7 @@ class TypedEmbedding(nn.Module):
 
 
 class TanhDecoder(LimbDecoder):
-    """The common decoder with the activation and the start values of the original head.
+    """The common decoder with the activation and the initialisation of the original head.
 
     Args:
         spec: layout of the tokens.
@@ -224,7 +224,7 @@ def build(config: NerveNetConfig, spec: TokenSpec, num_outputs: int) -> NerveNet
 
 
 def _start_orthogonal(layers: Iterable[nn.Module]) -> None:
-    """Set the start values of the original's MLPs."""
+    """Initialise layers as the original does its MLPs."""
     for layer in layers:
         assert isinstance(layer, nn.Linear)
         nn.init.orthogonal_(layer.weight)

@@ -47,7 +47,16 @@ class LimbMemory(nn.Module):
     def forward(
         self, rows: torch.Tensor, tokens: TokenBatch, history: History
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run over T steps; see `History` for what is given."""
+        """Run over T steps.
+
+        Args:
+            rows: (P, inputs), laid out by `tokens.packing`.
+            tokens: those of T * N observations, step by step.
+            history: what is remembered before the first step, previous actions and starts.
+
+        Returns:
+            The hidden states (P, hidden), and the state (N, L, state_width) after the last step.
+        """
         packing = tokens.packing
         steps, envs = history.starts.shape
         slots = tokens.spec.max_limbs

@@ -66,7 +66,7 @@ class SMR(nn.Module):
 
     @property
     def state_width(self) -> int:
-        """Numbers per limb that are remembered."""
+        """Width of the recurrent state of a limb."""
         return self.memory.state_width
 
     def forward(self, tokens: TokenBatch, history: History) -> tuple[torch.Tensor, torch.Tensor]:
