@@ -1,4 +1,4 @@
-"""One run of a sweep in a process of its own: begun or continued, told of in a small file."""
+"""One run of a sweep in a process of its own, begun or continued; a small file holds its state."""
 
 import os
 import resource
@@ -68,11 +68,11 @@ def execute_run(
 ) -> "RunRecord":
     """Begin or continue a run of a sweep in this process; a finished one is left as it is.
 
-    Where this machine has fewer cores than the run was planned with threads, it takes those there
-    are; a change on the way is in its record.
+    Where this machine has fewer cores than the run was planned to use threads, it uses as many
+    threads as there are cores; its record tells of a change on the way.
 
     Args:
-        sweep: the folder of all; whoever holds it, the run's own folder is locked.
+        sweep: the sweep's folder, whoever holds it; the run's own folder is locked.
         name: of the run.
         config: its settings.
         bodies: its body set, if that is at hand.
@@ -103,7 +103,7 @@ def execute_run(
 
 
 class Stop:
-    """Whether a run shall end at its next checkpoint; set by signals, or by an end of input.
+    """Whether a run shall end at its next checkpoint; set by signals, or when a pipe closes.
 
     Args:
         watched: a pipe that whoever started this process holds open, as a file descriptor.
@@ -125,21 +125,22 @@ class Stop:
         self._asked.set()  # whoever started us is gone
 
     def __call__(self, event: Event) -> None:
-        """Stop the run if that was asked for.
+        """Stop the run if that was requested.
 
-        With its record written it is finished, and listeners after this one hear of that, too.
+        A run whose record is written is finished and not stopped, so that later listeners get that
+        event, too.
 
         Raises:
-            RunStoppedError: it was.
+            RunStoppedError: it was requested.
         """
         if self._asked.is_set() and not isinstance(event, RecordWritten):
             raise RunStoppedError
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until the run shall end.
+        """Wait so many seconds, or until a stop is requested.
 
         Raises:
-            RunStoppedError: it shall.
+            RunStoppedError: it is requested.
         """
         if self._asked.wait(seconds):
             raise RunStoppedError
@@ -169,7 +170,7 @@ class Reporter:
             began=time.time(),
         )
         self.has_begun = False
-        """Whether the run's folder was held: nobody else tells of the run then."""
+        """Whether this process has held the run's folder: it alone then writes the run's state."""
         self._processes = 1
         self._written = 0.0
         self._first: tuple[int, float] | None = None
@@ -215,7 +216,7 @@ class Reporter:
             self.write()
 
     def end(self, phase: Phase, reason: str = "", *, permanent: bool = False) -> None:
-        """Tell how it ended."""
+        """Write the last state: how the run ended."""
         self.state = replace(self.state, phase=phase, reason=reason, permanent=permanent)
         self.write()
 
@@ -235,18 +236,18 @@ def peak_memory() -> int:
 
 
 def run_cell(path: Path, name: str, stop: Stop) -> int:
-    """Run one cell of a sweep in this process and tell of it in its state file.
+    """Run one cell of a sweep in this process and write its state file.
 
-    Whoever calls this for a run that is finished, or at the same time as others, does no harm: the
-    record and the lock of its folder decide, and only who holds that tells of the run.
+    Calling this for a finished run, or from several processes at once, does no harm: the record and
+    the lock of the run's folder decide, and only the holder of the lock writes the state.
 
     Args:
-        path: the sweep's folder, held by whoever launches.
+        path: the sweep's folder, held by the driver.
         name: of the run.
         stop: may end it at a checkpoint.
 
     Returns:
-        `FINISHED`, `FAILED` or `STOPPED`; the reason of a failure is in the state file.
+        `FINISHED`, `FAILED` or `STOPPED`; the reason for a failure is in the state file.
 
     Raises:
         FolderInUseError: another process holds the run.

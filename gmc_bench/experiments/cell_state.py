@@ -1,4 +1,4 @@
-"""State of a run of a sweep, as its worker tells it: a small file that others read."""
+"""State of a run of a sweep, reported by its worker in a small file that others read."""
 
 import math
 import stat
@@ -134,14 +134,14 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
 
 
 def is_vouched_for(sweep: Path, name: str) -> bool:
-    """Return whether a run's state was written since its record was: by who had made or read it."""
+    """Return whether a run's state is newer than its record: its writer made or read the record."""
     # By the clock of the file system, which all machines share.
     record, state = _written(sweep / name / RECORD), _written(state_file(sweep, name))
     return record is not None and state is not None and state >= record
 
 
 def _came_of_late(sweep: Path, name: str) -> bool:
-    """Return whether a state was written of late beside a folder that nobody holds.
+    """Return whether a state was written recently beside a folder without a lease.
 
     The file's time counts and not `updated`: states that are sent are written again and again also
     while nothing in them changes, and by the clock of the machine that reads them.

@@ -55,13 +55,13 @@ class Measured:
                 self._add_speed(str(path), names, speed)
 
     def add_states(self, runs: Mapping[str, RunConfig], states: Mapping[str, CellState]) -> None:
-        """Take note of what runs of a sweep tell."""
+        """Add the speeds and memory that the states of a sweep's runs report."""
         for name, state in states.items():
             if state.phase != "to do":
                 self.add_state(name, runs[name], state)
 
     def add_state(self, name: str, config: RunConfig, state: CellState) -> None:
-        """Take note of what one run of a sweep tells now; what it told before is forgotten."""
+        """Add what the state of one run reports now, in place of what it reported before."""
         names = _names(config)
         self._medians.clear()
         if state.env_steps_per_s:
@@ -79,7 +79,7 @@ class Measured:
             self._speeds[key][run] = speed
 
     def seconds(self, config: RunConfig) -> float | None:
-        """Return what a run takes from its start to its record, `None` if nothing is known.
+        """Return the seconds from a run's start to its record, `None` if nothing is known.
 
         Where scoring was never measured, it is without that.
         """

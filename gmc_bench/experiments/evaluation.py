@@ -1,4 +1,4 @@
-"""Evaluation of a run's policy after the run, also on other bodies, untrained or half blind."""
+"""Evaluation of a run's policy after it: on other bodies, untrained or with sensor dropout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ class Evaluation:
     weights_digest: str | None
     """Of the record; none for an untrained policy or a run without one."""
     silent_limbs: dict[str, dict[str, str]] | None
-    """By split and body the name of the limb that was not seen, if any was not."""
+    """With sensor dropout, the name of the limb that was not observed, by split and body."""
 
     def __repr__(self) -> str:
         return (

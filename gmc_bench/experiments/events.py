@@ -41,7 +41,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class FolderOpened(Event):
-    """A folder is there that can be continued, and that is not the one of a run or of several."""
+    """A folder that can be continued was opened, other than that of a run or of a sweep."""
 
     path: Path
 
@@ -61,7 +61,7 @@ class IterationFinished(Event):
     """One rollout was collected and learned from."""
 
     env_steps: int
-    """Control steps so far."""
+    """Control steps so far, over all environments."""
     mean_return: float | None
     """Mean over the bodies that have finished an episode."""
     scalars: Mapping[str, float | None] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class SweepRunFailed(Event):
 
 @dataclass(frozen=True)
 class SweepMoved(Event):
-    """How far the runs of a sweep are that a launcher runs; told every second or so."""
+    """How far the runs of a launched sweep are; sent about every second."""
 
     overview: SweepOverview
 
@@ -225,13 +225,13 @@ class Listeners:
 def counter(
     listener: Callable[[Progress], None], what: str, unit: str, total: int | None = None
 ) -> Callable[..., None]:
-    """Return what tells a listener of so much more that is done, by default one more.
+    """Return a function that adds to what is done, by default one, and tells a listener.
 
     Args:
         listener: is told by `Progress`.
         what: is going on.
         unit: what is counted.
-        total: when it will be done, if anybody knows.
+        total: the count at which all is done, if that is known.
     """
     done = 0
 

@@ -119,7 +119,7 @@ def evolve(
 
     Raises:
         ConfigError: more generations than asked for are on disk.
-        RunFolderError: another process lets the same population evolve.
+        RunFolderError: another process is evolving the same population.
         StorageError: the folder cannot be written.
         CheckpointError: what is there is damaged.
     """
@@ -174,8 +174,8 @@ def evolve_set(set_id: str, settings: Evolution, train: int, test: int, **option
         set_id: id of the set.
         settings: of the evolution.
         train: bodies of the train split.
-        test: bodies of the test split; the splits are dealt out in turn, so that they are about
-            equally fit, and related to each other.
+        test: bodies of the test split; the ranking is dealt out to both splits in turn, so that
+            they are about equally fit, and related to each other.
         options: see `evolve`.
 
     Raises:

@@ -39,7 +39,7 @@ def execute(
         session: the run.
         folder: its folder, locked.
         emit: is told what happens.
-        watch: who looks at the episodes of the score.
+        watch: returns observers of the scored episodes, see `Experiment.watch`.
 
     Raises:
         GmcBenchError: the run cannot go on.
@@ -97,7 +97,7 @@ def _draw_curve(session: Session, record: RunRecord, folder: RunFolder, emit: Li
 
 
 def _trained(session: Session, folder: RunFolder, emit: Listener) -> Trainer:
-    """Return the trainer of a run at its end."""
+    """Return the trainer of a run after its last iteration."""
     with shared(session.config, folder.path) as group:
         trainer = make_trainer(
             session.config,

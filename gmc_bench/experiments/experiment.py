@@ -107,7 +107,7 @@ class Experiment:
 
         Raises:
             RunFolderError: it is not a run folder.
-            ConfigError: the path, or the body set, is none.
+            ConfigError: `path` is no path, or `bodies` no body set.
         """
         if bodies is not None:
             from gmc_bench.bodies.schema import MorphologySet
@@ -127,7 +127,7 @@ class Experiment:
         return self._emit.subscribe(listener)
 
     def watch(self, watch: "EpisodeWatch | None") -> None:
-        """Let somebody look at the episodes in which the run is scored; numbers stay the same."""
+        """Set who observes the episodes in which the run is scored; the scores stay the same."""
         self._watch = watch
 
     @cached_property
@@ -285,8 +285,8 @@ class Experiment:
             mode: only this way of choosing actions.
             episodes: per body and mode.
             untrained: score the weights that training started from.
-            sensor_dropout: one limb of every body, which follows from the run's seed, shows the
-                policy only zeros.
+            sensor_dropout: the policy observes only zeros of one limb of every body, which is drawn
+                from the run's seed.
 
         Raises:
             CheckpointError: the run is not finished, or its policy is damaged.

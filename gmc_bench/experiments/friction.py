@@ -67,7 +67,7 @@ def friction_setting(config: RunConfig, options: FrictionOptions) -> dict[str, A
 
 
 def _origin(bodies: Sequence[Robot]) -> str | dict[str, str]:
-    """Return whose bodies are simulated; of files, also their content."""
+    """Return where the simulated bodies come from; of files, also their digests."""
     if all(body.simulated_from == BUILT_IN for body in bodies):
         return BUILT_IN
     return {body.name: f"{body.simulated_from}, digest {body.digest[:12]}" for body in bodies}

@@ -25,7 +25,7 @@ FIELDS = {
     for several in ("methods", "suites", "tasks", "seeds")
     for name in (several, several.removesuffix("s"))
 }
-"""What is no setting: the field that holds it, by what it may be called."""
+"""Fields that are no settings, by the names that they may be given by."""
 MAX_NAME = 120
 """Characters of a run's name, which is that of its folder."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]+")

@@ -29,7 +29,7 @@ TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 START_S = 300.0
 """Seconds that processes have for their imports."""
 END_S = 5.0
-"""Seconds until the end of a process is known whose connection was lost."""
+"""Seconds to wait for the exit of a process whose connection was lost."""
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
@@ -53,7 +53,7 @@ def require_one_run() -> None:
 
 
 def follows() -> bool:
-    """Return whether another process of torchrun is the first one.
+    """Return whether torchrun has started this process with another rank than 0.
 
     Raises:
         ConfigError: a variable that torchrun sets does not fit.
@@ -114,7 +114,7 @@ def search_path() -> str:
 
 @contextmanager
 def shared(config: RunConfig, folder: Path) -> "Iterator[Group]":
-    """Gather the processes of a run around this one, the first, and send them home at the end.
+    """Gather the processes of a run around this one, of rank 0, and dismiss them at the end.
 
     Args:
         config: of the run.
@@ -137,7 +137,7 @@ def shared(config: RunConfig, folder: Path) -> "Iterator[Group]":
 
 
 def dismiss() -> None:
-    """Send home what torchrun has started beside this process: there is nothing to train."""
+    """Dismiss the other processes that torchrun has started: there is nothing to train."""
     if under_torchrun():
         from gmc_bench.training.group import joined
 
@@ -146,7 +146,7 @@ def dismiss() -> None:
 
 
 def follow() -> bool:
-    """Take part in a run if torchrun has started this process beside the first one.
+    """Take part in a run if torchrun has started this process with another rank than 0.
 
     Returns:
         Whether that is so.
@@ -201,7 +201,7 @@ def _follow(group: "Group", number: int) -> None:
 
 
 def _take_gpu(device: str, number: int, here: int) -> str:
-    """Return the device of a process, the `number`th of as many on this machine."""
+    """Return the device of process `number`, from 0, of the `here` ones on this machine."""
     if not device.startswith("cuda"):
         return device
     import torch

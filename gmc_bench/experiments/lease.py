@@ -3,9 +3,9 @@
 `flock` settles who may write among the processes of one machine, and on file systems that pass it
 on (NFS from Linux 2.6.12, Lustre with `-o flock`) among machines. Others keep it to the machine,
 or have none. A lease is a file beside the lock that needs only what every shared file system has:
-creation that fails if the file is there, and a time of change. Its holder touches it every few
-seconds; whoever finds it untouched for long takes it over. A holder of this machine that lost the
-lock is gone, so that its lease is taken over at once.
+creation that fails if the file is there, and a modification time. Its holder touches it every few
+seconds (the heartbeat); whoever finds it untouched for long takes it over. A holder of this machine
+that lost the lock is gone, so that its lease is taken over at once.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from gmc_bench.core.errors import RunFolderError, StorageError
 
 NAME = ".lease"
 TAKING = ".lease.taking.tmp"
-"""File of the one process that may put a void lease away."""
+"""File of the one process that may remove an expired lease."""
 TOUCH_S = 5.0
-"""Seconds between two signs of life of a holder."""
+"""Seconds between two heartbeats of a holder."""
 WAIT_S = 0.01
-"""Seconds between two tries while another process puts a void lease away."""
+"""Seconds between two tries while another process removes an expired lease."""
 TIMEOUT_S = 60.0
-"""Seconds without a sign of life after which a lease is void; many times `TOUCH_S`, because file
-systems keep times of change back and machines stand still."""
+"""Seconds without a heartbeat after which a lease expires; many times `TOUCH_S`, because file
+systems delay modification times and machines stall."""
 
 
 class FolderInUseError(RunFolderError):
@@ -38,7 +38,7 @@ class FolderInUseError(RunFolderError):
 
 
 class LeaseLostError(RunFolderError):
-    """Somebody else took a folder over, because its holder gave no sign of life."""
+    """Another process took a folder over, because its holder sent no heartbeat."""
 
 
 class Lease:
@@ -90,7 +90,7 @@ class Lease:
         """Raise if it was held and somebody took it over.
 
         Raises:
-            LeaseLostError: that is so.
+            LeaseLostError: somebody did.
         """
         with contextlib.suppress(OSError):  # what is written next tells whether the disk works
             if self._thread is not None and not self.is_held():
@@ -127,7 +127,7 @@ class Lease:
             mine.unlink(missing_ok=True)
 
     def _end_void(self) -> None:
-        """Put away the lease of a holder that is gone.
+        """Remove the lease of a holder that is gone.
 
         Raises:
             FolderInUseError: it is not gone.
@@ -141,7 +141,7 @@ class Lease:
             time.sleep(WAIT_S)
             return
         try:
-            found = _read(self.path)  # while nobody else puts one away
+            found = _read(self.path)  # while nobody else removes one
             if not self._is_gone(found) and is_alive(self.path.parent):
                 raise FolderInUseError(
                     f"the run folder {self.path.parent} is in use by another process "
@@ -158,23 +158,23 @@ class Lease:
             taking.unlink(missing_ok=True)
 
     def _is_gone(self, found: dict[str, object]) -> bool:
-        """Return whether a holder is known to be gone, without waiting for signs of life."""
+        """Return whether a holder is known to be gone, without waiting for heartbeats."""
         return (self.locked and found.get("machine") == machine()) or _has_ended(found)
 
     def _stay(self) -> None:
         while not self._ended.wait(TOUCH_S):
-            # To the end: a file server may fail for a moment, and whoever looks for void leases may
-            # put this one away and back.
+            # To the end: a file server may fail for a moment, and whoever looks for expired leases
+            # may move this one away and back.
             with contextlib.suppress(OSError):
                 if self.is_held():
                     os.utime(self.path)
 
 
 def is_alive(folder: Path) -> bool:
-    """Return whether the holder of a folder's lease gave a sign of life of late.
+    """Return whether the holder of a folder's lease has recently sent a heartbeat.
 
     Both times are those of the file system where it can be written to, so that clocks may differ
-    between machines; a sign far in the future was then given before a clock went back. A process
+    between machines; a heartbeat far in the future is from before a clock was set back. A process
     of this machine that has ended is known to be gone at once.
     """
     if abs(_age(folder / NAME)) >= TIMEOUT_S:
@@ -217,7 +217,7 @@ def _age(path: Path) -> float:
 
 
 def machine() -> str:
-    """Return what tells this machine, since it was started, from others."""
+    """Return an id of this machine since its last boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -225,7 +225,7 @@ def machine() -> str:
 
 
 def _pid_namespace() -> str:
-    """Return what tells whose numbers of processes these are; containers have their own."""
+    """Return the id of this process's PID namespace; containers have their own."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:

@@ -116,7 +116,7 @@ def require_same_text(
 
 
 def check_shares(config: RunConfig, method: MethodSpec) -> None:
-    """Raise unless a run's environments can be shared out to its processes.
+    """Raise unless a run's environments can be divided among its processes.
 
     Raises:
         ConfigError: there are fewer environments than processes, the method has separate weights

@@ -161,7 +161,9 @@ def resolve(
 
 
 def resolve_all(specs: Iterable[ExperimentSpec], *, elsewhere: bool) -> Iterator[Resolved]:
-    """Resolve specifications, loading every body set once, and once where only seeds differ.
+    """Resolve specifications; those that differ in their seeds alone are resolved once.
+
+    Every body set is loaded once.
 
     Args:
         specs: the specifications.

@@ -77,9 +77,9 @@ class LockedFolder:
 
     Args:
         path: the folder.
-        create: make it; it must be absent or empty. A folder counts as empty with what a process
-            leaves behind that is killed before it writes the marker, which is removed. Otherwise
-            the folder must hold the marker.
+        create: make it; it must be absent or empty. A folder also counts as empty with leftovers of
+            a process that was killed before it wrote the marker; they are removed. Otherwise the
+            folder must hold the marker.
 
     Raises:
         RunFolderError: it is in use, not empty, or not such a folder.
@@ -270,7 +270,7 @@ class RunFolder(LockedFolder):
 
     @property
     def kept(self) -> Path:
-        """What `policy` is where the run was taken from a leaderboard, JSON."""
+        """Description of `policy` where the run was taken from a leaderboard, JSON."""
         return self.path / KEPT
 
     @property

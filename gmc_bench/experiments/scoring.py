@@ -45,7 +45,7 @@ def score(
         episodes: per body and mode; default the protocol's.
         sensor_dropout: one limb of every body, drawn from the run's seed, shows only zeros.
         on_progress: gets the episodes done so far, at the start and whenever some have ended.
-        watch: who looks at the episodes.
+        watch: returns observers of the episodes, see `Experiment.watch`.
 
     Raises:
         ConfigError: a split was asked for whose bodies the method cannot control.

@@ -125,8 +125,8 @@ def check_networks(session: Session, *, trains_here: bool = True) -> None:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape; or what the method keeps of its trials is not what they found.
         ConfigError: the networks need more memory than is free, separate weights per body meet
-            several token orders per body, or rollouts do not consist of whole sequences of the
-            steps that the method's training keeps together.
+            several token orders per body, or a rollout is no whole number of the sequences that the
+            method's training unrolls.
     """
     check_shares(session.config, session.method)
     require_kept(session.method)  # a record holds the trials: after training it would be late

@@ -140,7 +140,7 @@ def require_set_id(value: Any) -> None:
     """Raise if a set of bodies was given itself: other processes find it by its id alone.
 
     Raises:
-        ConfigError: so it is.
+        ConfigError: it was.
     """
     if hasattr(value, "splits") and hasattr(value, "id"):
         raise ConfigError(
@@ -153,7 +153,7 @@ def require_specs(found: Any) -> list[ExperimentSpec]:
     """Return specifications; anything else is a mistake of whoever writes Python.
 
     Raises:
-        ConfigError: it is one, or something else.
+        ConfigError: it is a single specification, or something else.
     """
     specs = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [found]
     wrong = [spec for spec in specs if not isinstance(spec, ExperimentSpec)]

@@ -327,7 +327,7 @@ class Sweep:
         """Raise where its folder holds something else, so that `resume` would be refused.
 
         Raises:
-            RunFolderError: so it is.
+            RunFolderError: it does.
             ConfigError: the list of runs there is damaged.
         """
         if self.path is not None and not is_free(self.path):
@@ -341,7 +341,7 @@ class Sweep:
 
     @property
     def is_done(self) -> bool:
-        """Whether no run is left: all have records, sound or not, or can be taken over.
+        """Whether no run is left: all have records, intact or damaged, or can be taken over.
 
         Raises:
             GmcBenchError: the leaderboard that runs are taken from is not there, or is damaged.
@@ -426,7 +426,7 @@ class Sweep:
         return name in self.reused and self._is_free(name)
 
     def _is_free(self, name: str) -> bool:
-        """Return whether a run was not begun, or somebody was killed who took it over."""
+        """Return whether a run was not begun, or a process was killed while it took it over."""
         run = None if self.path is None else self.path / name
         if run is None or not (run / CONFIG).is_file():
             return True

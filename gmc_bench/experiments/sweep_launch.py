@@ -101,7 +101,7 @@ class Launched(NamedTuple):
 
 
 class Idle(Launcher):
-    """Stands for a launcher that nothing is left for: it needs no cluster, nor its package."""
+    """Stands in for a launcher when no run is left: it needs no cluster, nor its package."""
 
     def open(self, sweep: Path) -> None:
         """Do nothing."""
@@ -135,9 +135,9 @@ class Idle(Launcher):
 def launching(
     launcher: str | None, retries: int, options: Mapping[str, Any], *, idle: bool = False
 ) -> Iterator[Launched | None]:
-    """Have who runs a sweep ready before there is a folder; none where none is named.
+    """Prepare a sweep's launcher before there is a folder; yield `None` where none is named.
 
-    Where no driver comes to use it, it gives back here what it has taken.
+    Where no driver comes to use it, its resources are released here.
 
     Args:
         launcher: registered, see `Sweep.run`, as for the following.

@@ -48,7 +48,7 @@ def make_page(overview: SweepOverview) -> bytes:
 
 
 def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
-    """Return the tables by title, what needs eyes first, and how many rows are left out."""
+    """Return the tables by title, what needs attention first, and how many rows are left out."""
     phases = (
         ("Running", (*RUNNING, "waiting")),
         ("Failed", ("failed",)),

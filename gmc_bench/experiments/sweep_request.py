@@ -122,8 +122,8 @@ def continued_sweep(
         path: the folder.
         given: fields of `Launch` by name.
         argv: options of the launcher, `--launch.NAME VALUE`.
-        config: none: what runs stands in the folder.
-        out: none, likewise.
+        config: must be `None`: the folder lists the runs.
+        out: must be `None`, likewise.
 
     Raises:
         ConfigError: something else is given, or does not fit.

@@ -43,7 +43,7 @@ MAX_REASON = 300
 
 @contextlib.contextmanager
 def tracked(session: Session, folder: RunFolder, emit: Listener) -> Iterator[Listener]:
-    """Provide what tells a listener of events, and the tracker of the run if it has one.
+    """Provide a listener that passes events on, also to the run's tracker if it has one.
 
     Args:
         session: the run.
@@ -80,9 +80,9 @@ class TrackingState:
     track: str
     """Tracker and project."""
     id: str
-    """What the tracker knows the run by."""
+    """Id of the run at the tracker."""
     env_steps: int = 0
-    """Up to here, numbers were sent."""
+    """Control steps up to which numbers were sent."""
 
     def write(self, path: Path) -> None:
         """Write it as JSON.
@@ -112,7 +112,7 @@ class Tracking:
 
     Args:
         tracker: what to connect to.
-        run: what it is told at first.
+        run: description of the run, which is sent first.
         state: how far the run is tracked.
         logs: folder of the run's TensorBoard events.
         emit: is told of the tracker's success or failure, in the thread of the run.

@@ -89,7 +89,7 @@ _PINNED = ("method_version", "method_source_digest")
 _OF_WRITER = ("versions", "hardware", "git_commit", "created")
 """What `tuning.json` says of whoever wrote it."""
 _OF_RUNS = (RunStarted, CheckpointWritten, TrainingFinished, RecordWritten)
-"""Events of a trial's runs that are not told."""
+"""Events of a trial's runs that are not passed on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +241,7 @@ class Tuning:
 
     @cached_property
     def ranges(self) -> dict[str, Range]:
-        """What is tuned, by dotted name, and from where to where."""
+        """What is tuned, by dotted name, and in which range."""
         return ranges_of(self.choice.method_config)
 
     @property
@@ -383,7 +383,7 @@ class Tuning:
         return TuningResult(key, tuple(trials), content)
 
     def _warn_of_short_runs(self) -> None:
-        """Say beforehand what would else be known after all trials: that none may be judged."""
+        """Warn before the trials, not after them, if runs may be too short to be judged."""
         num_envs = resolve(self._spec_of(self.first, self.spec.seeds[0])).config.protocol.num_envs
         steps, horizon = self.spec.env_steps // num_envs, TASKS.get(self.task).horizon
         if steps < horizon:
@@ -429,7 +429,7 @@ class Tuning:
         return _Run(read_return(judged), record.core_seconds, record.versions)
 
     def _tell(self, event: Event) -> None:
-        """Tell what is going on in a trial's run, not that it is a run."""
+        """Pass on events of a trial's run, but for those that show that it is a run."""
         if not isinstance(event, _OF_RUNS):
             self._emit(event)
 

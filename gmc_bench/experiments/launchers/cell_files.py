@@ -13,7 +13,7 @@ Files: TypeAlias = dict[str, bytes]
 
 
 def newest(sweep: Path, name: str) -> str:
-    """Return what tells whether a cell has written a checkpoint or its record since."""
+    """Return a value that changes whenever a cell has written a checkpoint or its record."""
     found = list_checkpoints(sweep / name / CHECKPOINTS)
     return f"{found[-1].name if found else ''}{(sweep / name / RECORD).is_file()}"
 

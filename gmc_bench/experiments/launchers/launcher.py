@@ -81,17 +81,17 @@ class Launcher(ABC):
 
     @abstractmethod
     def poll(self) -> list[Ended]:
-        """Return the cells that have ended since the last call; at once."""
+        """Return the cells that have ended since the last call, without waiting."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask all cells to end at their next checkpoint, and let none begin; at once."""
+        """Ask all cells to end at their next checkpoint, without waiting, and let none begin."""
 
     @abstractmethod
     def close(self) -> None:
-        """End what is left without waiting, and give back what was taken.
+        """End the cells that are left without waiting, and release all resources.
 
-        It may come without `open`, and again.
+        It may be called without `open`, and repeatedly.
         """
 
 

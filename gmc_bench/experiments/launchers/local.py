@@ -43,8 +43,8 @@ class LocalOptions:
 class LocalLauncher(Launcher):
     """Runs cells in processes of this machine.
 
-    The first one begins whatever memory is free, others only when what they and the ones before
-    them may still take is there.
+    The first cell starts whatever memory is free, others only when there is enough for them and for
+    what the running ones may still take.
     """
 
     options: LocalOptions
@@ -56,7 +56,7 @@ class LocalLauncher(Launcher):
         self._sweep = sweep.absolute()
 
     def takes(self, cell: Cell, waiting: int) -> bool:
-        """Return whether a process more would have its cores and its memory."""
+        """Return whether cores and memory suffice for another cell."""
         from gmc_bench.sim.batch import available_threads
 
         jobs = self.options.jobs or max(1, available_threads() // cell.threads)

@@ -25,10 +25,10 @@ def start_worker(
         sweep: the sweep's folder.
         name: of the cell.
         threads: of its libraries; a pool for every core in every process would be in the way.
-        nice: how much it steps back behind other processes of the machine.
+        nice: added to its niceness, 0 to 19.
 
     Raises:
-        StorageError: the log cannot be written, or the system starts no process more.
+        StorageError: the log cannot be written, or no process can be started.
     """
     log = sweep / STATES / f"{name}.log"
     try:

@@ -109,7 +109,7 @@ def run_on_node(sweep: str, name: str, threads: int) -> int:
 
 
 def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, send_s: float) -> int:
-    """Run a cell in a folder of its own, sending its states, checkpoints and record; likewise."""
+    """Run a cell in a folder of its own, sending what it writes; return the exit code."""
     import ray
 
     folder = Path(tempfile.mkdtemp(prefix="gmc-bench-"))
@@ -128,7 +128,7 @@ def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, sen
                         sent = now
                     sent_at = time.monotonic()
                 elif files_of_state := pack_state(folder, name):
-                    post.send.remote(name, files_of_state)  # also the same: a sign of life
+                    post.send.remote(name, files_of_state)  # also the same: a heartbeat
         except BaseException:  # cancelled
             ask_to_stop(process)
             _wait(process, _STOP_S)
@@ -216,10 +216,10 @@ class RayLauncher(Launcher):
             self._plan = ray.put((self._sweep / PLAN).read_bytes())
 
     def lack(self, cells: Sequence[Cell]) -> str:
-        """Return which cell no node holds now; a cluster that others began may grow.
+        """Return which cell fits on no node now; a cluster that others started may grow.
 
         Raises:
-            ConfigError: no node of the launcher's own cluster holds it.
+            ConfigError: it fits on no node of the launcher's own cluster.
         """
         import ray
 

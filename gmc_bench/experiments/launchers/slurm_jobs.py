@@ -89,7 +89,7 @@ class CellJob:
     Args:
         sweep: the sweep's folder, which all nodes share.
         name: of the cell.
-        threads: of it.
+        threads: of the cell.
         grace_s: seconds that it has for the checkpoint.
     """
 
@@ -145,7 +145,7 @@ class SlurmLauncher(Launcher):
         """Raise where there is no Slurm.
 
         Raises:
-            ConfigError: so it is.
+            ConfigError: there is none.
         """
         if self.options.executor == "slurm" and shutil.which("sbatch") is None:
             raise ConfigError(
@@ -165,7 +165,7 @@ class SlurmLauncher(Launcher):
             self._earlier = _read_ids(path)
 
     def takes(self, cell: Cell, waiting: int) -> bool:
-        """Return whether an array has room, and Slurm's own queue as much as it is given."""
+        """Return whether an array has room, and the option `jobs` allows for another job."""
         jobs = self.options.jobs
         if jobs is None and self.options.executor == "local":  # which has no queue
             jobs = 1
