@@ -23,7 +23,7 @@ class Body(Protocol):
 
     @property
     def num_limbs(self) -> int:
-        """Tokens."""
+        """Number of tokens: limbs, or actuators."""
 
     @property
     def joints_per_limb(self) -> int:

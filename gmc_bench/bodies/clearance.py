@@ -10,7 +10,7 @@ from gmc_bench.core.errors import MorphologyError
 from gmc_bench.core.types import DoubleArray
 
 CLEARANCE = 0.2
-"""m, lowest point above the ground at the start; fall rules know it."""
+"""m, lowest point above the ground at the start; fall rules depend on it."""
 FALL_RATIO = 0.5
 """Share of the standing height at and below which the flat task ends an episode; the standing
 height is that of the torso at the start minus `CLEARANCE`."""

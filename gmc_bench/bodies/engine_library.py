@@ -1,4 +1,4 @@
-"""The shared library inside the mujoco wheel, and the manners it needs.
+"""The shared library inside the mujoco wheel, with its log file switched off.
 
 By default MuJoCo writes `MUJOCO_LOG.TXT` into the working folder of whoever runs it. Warnings are
 counted and reported by this package, errors are raised by the wheel, so the file is switched off.

@@ -19,12 +19,12 @@ longer text stands for itself by its digest: otherwise a chain of 26 limbs would
 
 
 def limb_tree(body: Morphology) -> str:
-    """Return a digest of which limb hangs on which, whatever their sizes, joints and motors."""
+    """Return a digest of which limb is attached to which, regardless of size, joints and motors."""
     return _digest(body, lambda limb: [])
 
 
 def geometry(body: Morphology) -> str:
-    """Return a digest of the limb tree with places and shapes, to micrometres.
+    """Return a digest of the limb tree with positions and shapes, rounded to micrometres.
 
     Joints, motors and densities do not count.
     """

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 EXTRA = "pip install 'gmc-bench[meshes]'"
 FORMATS = {".dae": ("trimesh", "collada"), ".glb": ("trimesh",), ".ply": ("trimesh",)}
-"""Suffixes of meshes that can be turned, and the packages that it takes."""
+"""Suffixes of meshes that can be converted, and the packages that this takes."""
 
 _TRIANGLE = b"""ply
 format ascii 1.0
@@ -29,26 +29,26 @@ end_header
 
 
 def readable(name: str) -> bool:
-    """Return whether a file is a mesh that can be turned with the packages that are installed."""
+    """Return whether a file is a mesh that the installed packages can convert."""
     packages = FORMATS.get(suffix_of(name))
     return packages is not None and all(find_spec(package) for package in packages)
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix of a file, in small letters."""
+    """Return the suffix of a file, in lower case."""
     return PurePosixPath(name.lower()).suffix
 
 
 def stl_name(name: str) -> str:
-    """Return the name of what a mesh is turned into."""
+    """Return the name of the STL file that a mesh is converted to."""
     return name if suffix_of(name) == ".stl" else f"{name}.stl"
 
 
 def must_turn(name: str, data: bytes) -> bool:
-    """Return whether the engine can read a mesh only when `to_stl` has turned it.
+    """Return whether the engine can read a mesh only when `to_stl` has converted it.
 
     Raises:
-        ValueError: it is an STL of text, and trimesh is not installed.
+        ValueError: it is an ASCII STL, and trimesh is not installed.
     """
     if not _is_text_stl(name, data):
         return readable(name)
@@ -61,7 +61,7 @@ def must_turn(name: str, data: bytes) -> bool:
 
 
 def _is_text_stl(name: str, data: bytes) -> bool:
-    """Return whether a file is an STL of text, which the engine takes for a damaged binary one.
+    """Return whether a file is an ASCII STL, which the engine takes for a damaged binary one.
 
     A binary one may begin with the same word, but its length follows from its number of triangles.
     """
@@ -85,8 +85,7 @@ def load_packages() -> None:
 def to_stl(name: str, data: bytes) -> bytes:
     """Return a mesh as a binary STL file, m.
 
-    COLLADA states its unit; its upward axis counts no more than for ROS, which ignores it. Other
-    formats are in metres.
+    COLLADA states its unit; its up axis is ignored, as it is in ROS. Other formats are in metres.
 
     Args:
         name: of the file, which tells its format.

@@ -15,7 +15,7 @@ ROOT_JOINT = "root"
 FLOOR, WALL, PATCH, BOX = SCENERY = ("floor/", "wall/", "patch/", "box/")
 """Starts of the names of a scene's geoms; limbs take no such names, whatever scene they meet."""
 FLAT_GROUND = f'<geom name="{FLOOR}0" type="box" size="100 100 1" pos="0 0 0"/>'
-"""Where bodies are tried, as on the ground of the flat task."""
+"""Ground that bodies are tried out on, like that of the flat task."""
 FLAT_HEIGHT = 1.0
 """m, top of this ground."""
 KEPT_EXCLUSION = "kept/"

@@ -56,8 +56,8 @@ class ModelFiles:
     """The folder outside of which nothing was read."""
     files: dict[str, bytes] = field(default_factory=dict)
     """What it refers to, by the last part of its path; of a URDF, in `text`, too, all but the first
-    of several of one name have got other names. Meshes that are still to be turned are in `text`
-    what they will be, see `stl_name`."""
+    of several of one name have got other names. Meshes that are still to be converted have the
+    names in `text` that they will have then, see `stl_name`."""
     missing: tuple[str, ...] = ()
     """What it refers to that is not there, or that the engine cannot read."""
 

@@ -1,7 +1,7 @@
 """The parts of a robot: limbs with their shapes, joints, motors and closed loops.
 
-Published bodies use the defaults of the fields that have one; what else there is serves robots that
-users bring along.
+Published bodies use the defaults of the fields that have one; everything else is for imported
+robots.
 """
 
 import math
@@ -32,14 +32,14 @@ class Joint:
     damping: float = 1.0
     """N m s/rad; N s/m for a slide."""
     stiffness: float = 1.0
-    """N m/rad, with its rest at `spring_reference`; N/m for a slide."""
+    """Of a spring about `spring_reference`, N m/rad; N/m for a slide."""
     armature: float = 1.0
     """Rotor inertia, kg m^2; kg for a slide."""
     kind: JointKind = "hinge"
     limited: bool = True
     """False where nothing stops the joint; `range` then only scales its value in tokens."""
     spring_reference: float = 0.0
-    """Where the spring is at rest, rad; m for a slide."""
+    """Rest position of the spring, rad; m for a slide."""
     friction_loss: float = 0.0
     """Dry friction, N m; N for a slide."""
 
@@ -137,8 +137,9 @@ class Actuator:
     """One motor; its control is clamped to [-1, 1].
 
     Its torque is `gear * control + bias[0] + bias[1] * q + bias[2] * dq`, clamped to
-    `torque_range`. A plain motor has no bias. A position servo with the gains kp and kv whose
-    target is `a + b * control` has gear `kp * b` and the bias `(kp * a, -kp, -kv)`.
+    `torque_range`; q and dq are the joint's position and velocity. A plain motor has no bias. A
+    position servo with the gains kp and kv whose target is `a + b * control` has gear `kp * b` and
+    the bias `(kp * a, -kp, -kv)`.
     """
 
     joint: str

@@ -1,4 +1,4 @@
-"""Bring any robot along: read it, say what became of it, try it out, and keep it as a set."""
+"""Import of any robot: read it, report what changed, try it out, and keep it as a set."""
 
 import re
 from dataclasses import replace
@@ -66,7 +66,7 @@ def import_bodies(
         keyframe: see `import_robots`, as the others; only for robots.
         seconds: of simulated time that each robot is tried for; None for the default.
         root: the folder outside of which nothing is read.
-        armature: least of every joint; None for none.
+        armature: see `read_robot`; None for none.
 
     Raises:
         ConfigError: there is nothing at `path`, or an option does not apply to what is there.
@@ -282,8 +282,8 @@ def read_robot(
         keyframe: the start pose, see `Sandbox.read`.
         seconds: of simulated time that it is tried for; 0 for no trial.
         root: see `collect_files`.
-        armature: inertia that rotors of motors add to every joint, where the file states less; kg
-            m^2, of slides kg.
+        armature: least armature (reflected rotor inertia) of every joint, in place of a lower one
+            in the file, kg m^2; of slides kg.
 
     Returns:
         The robot, named like the file.

@@ -1,4 +1,4 @@
-"""Put right what files say in ways of their own, before a body is built from them."""
+"""Normalise what files state in unusual ways, before a body is built from them."""
 
 from typing import Any
 
@@ -41,10 +41,10 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
 
 
 def meet_the_ground(draft: Draft) -> None:
-    """Let a robot touch the benchmark's ground that touches only its own file's.
+    """Let a robot that collides only with its own file's ground collide with the benchmark's.
 
-    Its shapes have no contact bit of the ground then, so that this bit in `contype` adds no contact
-    between them.
+    None of its shapes has the ground's contact bit then, so that this bit in `contype` adds no
+    contact between them.
     """
     geoms = draft.model["geoms"]
     own = [geom for geom in geoms if geom["body"] in draft.part_of]

@@ -1,4 +1,4 @@
-"""Let MuJoCo work on models from strangers in a process of its own, with limits.
+"""Let MuJoCo work on untrusted models in a process of its own, with limits.
 
 A file that crashes the engine, runs for ever or needs all memory ends that process and not this
 one. The process cannot open files; what it may read is sent to it.
@@ -76,8 +76,8 @@ class Sandbox:
 
         Args:
             text: MJCF or URDF.
-            files: what it refers to, by the name under which the engine looks for it, or, of
-                meshes that are turned first, whose `stl_name` it looks for.
+            files: what it refers to, by the name under which the engine looks for it, or, of meshes
+                that are converted first, whose `stl_name` it looks for.
             urdf: the text is URDF; a link with two parents then closes a loop.
             keyframe: the start pose; None takes `home` where there is one, or else, as `none`
                 does, the pose in which the model is written.
@@ -86,7 +86,7 @@ class Sandbox:
             What `worker.py` collects: world coordinates in the start pose, SI units.
 
         Raises:
-            FlawError: the engine refuses the model, or does not come back.
+            FlawError: the engine refuses the model, crashes, or does not answer in time.
         """
         try:
             turns = any([must_turn(*file) for file in files.items()])

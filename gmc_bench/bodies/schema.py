@@ -56,7 +56,7 @@ class Morphology:
     loops: tuple[Loop, ...] = ()
     """What closes loops; `limbs` is the spanning tree of the body's graph."""
     exclusions: tuple[tuple[int, int], ...] = ()
-    """Pairs of limbs that never touch, as indices into `limbs`, each pair rising. Parents and
+    """Pairs of limbs that never touch, as indices into `limbs`, each pair ascending. Parents and
     their children do not touch anyway, nor do the two limbs of a loop."""
 
     def __post_init__(self) -> None:

@@ -87,7 +87,7 @@ def find_name_flaw(name: object) -> str | None:
 def _part_flaws(
     limbs: Sequence[Limb], actuators: Sequence[Actuator], loops: Sequence[Loop]
 ) -> Iterator[str]:
-    """Yield parts that are something else, and their fields, whatever stands in them."""
+    """Yield flaws of parts that have a wrong type, or whose fields have."""
     for parts, kind, what in ((limbs, Limb, "limbs"), (actuators, Actuator, "actuators"),
                               (loops, Loop, "loops")):  # fmt: skip
         yield from _not_parts(parts, kind, what)

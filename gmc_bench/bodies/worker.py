@@ -1,9 +1,10 @@
-"""A process that compiles models from strangers.
+"""A process that compiles untrusted models.
 
 It answers one request after another over its standard streams. Each message is a line of JSON.
 Before the first request it gives up what a hostile file could use: after `_lock` no file can be
 opened any more, memory and processor time are limited. MuJoCo itself reads the files, from memory,
-so every feature of its formats is understood; meshes that it does not read are turned by trimesh.
+so every feature of its formats is understood; meshes that it does not read are converted by
+trimesh.
 """
 
 import contextlib

@@ -50,9 +50,9 @@ class Frame(NamedTuple):
         return self.direction(np.array(point, dtype=float) - self.position)
 
     def tensor(self, moments: Any) -> _Vector:
-        """Return a tensor of inertia (xx, yy, zz, xy, xz, yz), its axes the world's, in this frame.
+        """Return an inertia tensor (xx, yy, zz, xy, xz, yz), given in world axes, in this frame's.
 
-        About the same point.
+        Its reference point stays the same.
         """
         xx, yy, zz, xy, xz, yz = moments
         world = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
@@ -113,9 +113,9 @@ def parse_global(text: str, files: Mapping[str, bytes]) -> Any:
 
 
 def to_local(spec: Any, literal: Any) -> None:
-    """Give the parts of a model, whose numbers are those of the world, places in their bodies.
+    """Convert the coordinates of a model's parts from the world's frame to those of their bodies.
 
-    Not to cameras and lights, which nothing here reads.
+    Those of cameras and lights, which nothing here reads, are left.
 
     Args:
         spec: what `parse_global` returned; changed.

@@ -15,7 +15,8 @@ _SUBSTEPS = 4
 def roll_out(request: dict[str, Any]) -> dict[str, Any]:
     """Roll a written model out under random control, see `Sandbox.roll_out`.
 
-    It has the memory that it has in environments, so that one that needs more is not imported.
+    The simulation gets as much memory as in environments, so that a body that needs more is not
+    imported.
     """
     model = compile_mjcf(request["text"])
     data = mujoco.MjData(model)

@@ -32,7 +32,7 @@ class RefusalError(Exception):
 
 
 def world_point(data: Any, body: int, point: Any) -> list[float]:
-    """Return a point of a body in the world, m."""
+    """Return the world position of a point of a body, m."""
     world: list[float] = (data.xpos[body] + data.xmat[body].reshape(3, 3) @ point).tolist()
     return world
 

@@ -2,7 +2,7 @@
 
 Source:
     Limbs grow as in `gmc_bench.generation.grow`. Differs: the limbs of a body must not touch
-    through the ranges of their joints either; bodies may be asymmetric and their limbs of other
+    anywhere in the ranges of their joints either; bodies may be asymmetric and their limbs of other
     sizes; large bodies grow from small ones and keep their height.
 """
 

@@ -61,7 +61,7 @@ class Generation:
     returns: tuple[float, ...]
     """Training return of each body; minus infinity where no episode has finished."""
     births: int
-    """Founders and children that were numbered so far, also those that did not live."""
+    """Founders and children that were numbered so far, rejected ones included."""
 
     @property
     def ranked(self) -> tuple[Lineage, ...]:

@@ -1,4 +1,4 @@
-"""Bodies that nobody tunes on: grown from a secret whose hash is published before, revealed later.
+"""Held-out bodies, grown from a secret: its hash is published first, and it is revealed later.
 
 The test bodies of a held-out set are descendants of a released set's train bodies by mutations.
 Everything but the secret is fixed beforehand: the set that they descend from, how many there are
@@ -37,7 +37,7 @@ _WORD = re.compile(r"[0-9a-f]{32,}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Secret:
-    """What is kept until a set is revealed.
+    """What is kept secret until a set is revealed.
 
     Raises:
         ConfigError: seed or salt is not written as at least 32 hexadecimal digits.
@@ -75,7 +75,7 @@ class HeldOutSet:
     test: int
     """Test bodies."""
     secret: Secret | None
-    """Once it is revealed."""
+    """`None` until it is revealed."""
 
 
 def _held_out(set_id: str, row: Mapping[str, Any]) -> HeldOutSet:

@@ -27,7 +27,8 @@ MEDIAN_RESIDUAL = 0.005
 HIGH_RESIDUAL = 0.02
 """Largest 99.9th percentile of the opening, as a share of limb length."""
 LOOP_MARGIN = 0.75
-"""Share of both limits that a body may use here, so that it keeps them under other controls."""
+"""Share of both limits that a body may use here, so that it stays within them under other
+controls."""
 MASS = (1.0, 300.0)
 """Range of a body's mass, kg."""
 INERTIA = (1e-4, 20.0)

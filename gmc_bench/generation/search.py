@@ -57,7 +57,7 @@ def search(
         journal: file of verdicts; made if missing, continued if it belongs to the recipe.
         workers: processes; with 1 the search runs in this one.
         on_judged: called after each candidate that counts, with the number of bodies found.
-        judge_body: what turns bodies down, and a function of body and seed alone.
+        judge_body: accepts or rejects a body; a function of body and seed alone.
 
     Returns:
         The accepted candidates: a function of the recipe alone, on one kind of processor.
