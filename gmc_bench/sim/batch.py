@@ -27,16 +27,17 @@ from gmc_bench.sim.model import CompiledModel
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 FEW_ROWS = 8
-"""Resets that take no longer on one thread than waking the others does."""
+"""Number of resets that take no longer on one thread than waking the others does."""
 
 IDLE_PER_ROW = 4
 MIN_IDLE = 256
-"""Data kept for bodies that no row hosts. Making one anew takes about as long as ten control steps;
-without a bound, a batch would end up with at least one, of up to 2 MiB, for every body."""
+"""Idle `MjData` kept for bodies that no row hosts. Making one anew takes about as long as ten
+control steps; without a bound, a batch would end up with at least one, of up to 2 MiB, for every
+body."""
 
 
 FITTING_STATE = "use one of as many environments of the same task and bodies"
-"""What a state that does not fit is answered with."""
+"""Advice in the error about a state that does not fit."""
 
 
 def available_threads() -> int:
@@ -228,8 +229,9 @@ class BatchSimulator:
 
         Args:
             rows: (K,) int64, without repeats.
-            qpos: (K, nq) float64, as MuJoCo's: position, quaternion, joints in the engine's order.
-            qvel: (K, nv) float64.
+            qpos: (K, nq) float64, as MuJoCo's: base position (m) and quaternion, then the joints in
+                the engine's order (rad).
+            qvel: (K, nv) float64, as MuJoCo's (m/s and rad/s).
             base_mass: (K,) float64, factor on the base's mass and inertia from now on.
         """
         for k, row in enumerate(rows.tolist()):
@@ -247,7 +249,7 @@ class BatchSimulator:
         )
 
     def set_friction(self, rows: IntArray, friction: DoubleArray) -> None:
-        """Set static and dynamic coefficient of the feet of rows, (K, 2)."""
+        """Set the friction of all feet of rows: static and dynamic coefficient, (K, 2) float64."""
         self.drive_state.friction[rows] = friction
         for row in rows.tolist():
             self._set_resting_friction(row)
@@ -365,7 +367,7 @@ class BatchSimulator:
         }
 
     def get_state(self) -> dict[str, Array]:
-        """Return a copy of everything that continues the batch to the same bits.
+        """Return a copy of all that the batch needs to continue bit for bit.
 
         Returns:
             `model_index`, `streams`, and of bodies without drives `torso_position`, of those with

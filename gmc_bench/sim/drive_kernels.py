@@ -72,7 +72,7 @@ def _drive(address, joints, gains, strength, target, torque):
 
 @njit(cache=True)
 def _read(address, joints, joint_state, base, contacts):
-    """Write one row's readings; return whether the simulation broke."""
+    """Write one row's readings; return whether the simulation diverged."""
     qpos, qvel = address[QPOS], address[QVEL]
     w, x = load_double(qpos, 3), load_double(qpos, 4)
     y, z = load_double(qpos, 5), load_double(qpos, 6)
@@ -141,7 +141,7 @@ def drive_row(functions, address, model, row, target, num_substeps, drives, stat
 
 @njit(cache=True)
 def read_driven_row(address, model, row, drives, state):
-    """Write what the sensors of one row say to `state`; return whether the simulation broke."""
+    """Write the sensor readings of one row to `state`; return whether the simulation diverged."""
     return _read(
         address, drives.joints[model], state.joint_state[row], state.base[row], state.contacts[row]
     )

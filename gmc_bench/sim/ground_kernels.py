@@ -137,7 +137,7 @@ def read_maps_single_threaded(
         ground: the field.
         left: offsets of the cells to the left, see `height_map_offsets`.
         front: offsets of the cells to the front.
-        skipped: (B,) bool, rows that are left as they are: their simulation broke.
+        skipped: (B,) bool, rows that are left as they are: their simulation diverged.
         maps: (B, G) float32, m, written.
         heights: (B,) float64, ground under the torso, m, not below 0, written.
     """
@@ -161,7 +161,7 @@ def read_maps(
     maps: FloatArray,
     heights: DoubleArray,
 ) -> None:
-    """Do the same on all threads."""
+    """Write the height maps of some rows, on all threads; see `read_maps_single_threaded`."""
     for k in numba.prange(rows.shape[0]):
         row = rows[k]
         if not skipped[row]:
@@ -185,7 +185,7 @@ def visit_cells(
         torso: (B, 3) float64, torso position, m, world.
         low: (2,) float64, x and y where the grid begins, m.
         size: side of a cell, m.
-        skipped: (B,) bool, rows that are left as they are: their simulation broke.
+        skipped: (B,) bool, rows that are left as they are: their simulation diverged.
         visited: (B, X, Y) uint8, 1 = visited, changed in place; nothing beyond it counts.
         new_cells: (B,) float64, 1 where the torso stands on a new cell, else 0, written.
     """

@@ -112,10 +112,10 @@ def _read_motion(address, body, torso_x, out):
 
 @njit(cache=True)
 def _read_row(address, model, layout, torso, out):
-    """Write one row's torso position and readings; return whether the simulation broke.
+    """Write one row's torso position and readings; return whether the simulation diverged.
 
-    A broken simulation is noticed here, before its numbers can spread: an engine warning, or a
-    reading that is not finite.
+    Divergence is noticed here, before its numbers can spread: an engine warning, or a reading that
+    is not finite.
     """
     num_bodies, joint_qpos, joint_qvel, joint_lower, joint_span = layout
     for axis in range(3):
@@ -214,7 +214,7 @@ def _step_row(
     functions, address, model, row, control, num_ctrl, actuator_slot, num_substeps, layout, torso,
     readings, loops, residual, drives, state
 ):  # fmt: skip
-    """Advance and read one row; return whether the simulation broke."""
+    """Advance and read one row; return whether the simulation diverged."""
     if drives.joints.shape[1] > 0:
         drive_row(functions, address, model, row, control, num_substeps, drives, state)
         return read_driven_row(address, model, row, drives, state)
@@ -274,7 +274,7 @@ def step_rows_single_threaded(
     functions, addresses, model_index, rows, controls, num_ctrl, actuator_slot, num_substeps,
     layout, torso, readings, diverged, loops, residual, drives, state
 ):  # fmt: skip
-    """Do the same on the calling thread, without touching the thread pool."""
+    """Do what `step_rows` does on the calling thread, without touching the thread pool."""
     for row in rows:
         diverged[row] = _step_row(
             functions, addresses[row], model_index[row], row, controls[row], num_ctrl,
@@ -303,7 +303,7 @@ def reset_rows(
     """Reset some environments to their model's start pose with uniform noise.
 
     Only the integration state is written: everything else follows from it. `mj_resetData`, which
-    clears all of `mjData`, takes longer than an engine step and is left to broken simulations.
+    clears all of `mjData`, takes longer than an engine step and is left to diverged simulations.
 
     Args:
         functions, addresses, model_index: as in `step_rows`.
@@ -330,7 +330,7 @@ def reset_rows_single_threaded(
     functions, addresses, model_index, rows, nq, nv, start_states, state_bits, streams, noise,
     layout, torso, readings, diverged
 ):  # fmt: skip
-    """Do the same on the calling thread: waking others takes as long as several resets."""
+    """Do what `reset_rows` does on one thread: waking others takes as long as several resets."""
     for row in rows:
         address, model = addresses[row], model_index[row]
         _reset_row(

@@ -7,7 +7,8 @@ import numpy as np
 from gmc_bench.core.types import DoubleArray, IntArray
 
 NUM_MOTION = 13
-"""Numbers of a body's motion: position 3, velocity 3, angular velocity 3, orientation 4."""
+"""Numbers of a body's motion: position 3 (m), velocity 3 (m/s), angular velocity 3 (rad/s),
+orientation 4 (quaternion w x y z)."""
 CONTROL_LIMIT = 1.0
 """Where the engine clamps the controls of bodies made of limbs."""
 

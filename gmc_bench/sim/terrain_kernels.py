@@ -377,7 +377,7 @@ def draw_boxes(
     addresses: IntArray, rows: IntArray, num_nodes: int, streams: Array, ground: Ground,
     tables: Any, cells: Array,
 ) -> None:  # fmt: skip
-    """Do the same on all threads."""
+    """Draw an `ObstacleField` for each of some rows, on all threads."""
     for k in numba.prange(rows.shape[0]):
         row = rows[k]
         place_boxes(addresses[row], num_nodes, streams[row], ground, tables, cells[row])
@@ -408,7 +408,7 @@ def draw_corridors(
     addresses: IntArray, rows: IntArray, num_nodes: int, streams: Array, ground: Ground,
     tables: Any, cells: Array,
 ) -> None:  # fmt: skip
-    """Do the same on all threads."""
+    """Draw a `Corridor` for each of some rows, on all threads."""
     for k in numba.prange(rows.shape[0]):
         row = rows[k]
         lay_corridor(addresses[row], num_nodes, streams[row], ground, tables, cells[row])
