@@ -36,7 +36,7 @@ class Readings:
     joint_velocities: DoubleArray
     """(12,) float64, rad/s."""
     joint_torques: DoubleArray
-    """(12,) float64, N m; watched, not seen by the policy."""
+    """(12,) float64, N m; for the emergency stop; the policy does not observe them."""
 
 
 _AXES = (3, "one for each axis of the base's frame")

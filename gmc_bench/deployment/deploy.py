@@ -214,10 +214,10 @@ def _run(
 
 
 def wants_video(which: Videos | None, attempt: Attempt, shown: set[bool]) -> bool:
-    """Return whether a trial is shown.
+    """Return whether a video of a trial is written.
 
     Args:
-        which: trials that are asked for.
+        which: trials whose videos are asked for.
         attempt: the trial.
         shown: whether trials of this kind that failed, or succeeded, have been shown.
     """

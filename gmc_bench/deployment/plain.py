@@ -1,7 +1,7 @@
 """Networks in plain operations for one body: the same numbers, without packed batches.
 
-Training's networks have gradients written by hand and recurrences over packed batches, which no
-exchange format knows. Here is their arithmetic on the limbs of a single body, row k being limb k.
+Training's networks have gradients written by hand and recurrences over packed batches, which
+exchange formats lack. Here is their arithmetic on the limbs of a single body, row k being limb k.
 """
 
 import copy

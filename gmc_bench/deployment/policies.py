@@ -19,7 +19,7 @@ from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.tokens.actuators import NUM_ACTUATORS
 from gmc_bench.tokens.table import MorphologyTable
 
-_WIDEST = 1 << 16  # numbers of a token's memory: a file with more only fills the machine's
+_WIDEST = 1 << 16  # width of a recurrent state: a file with more only fills memory
 
 
 class RobotPolicy(Protocol):
@@ -27,10 +27,10 @@ class RobotPolicy(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """What the policy is."""
+        """Description of the policy and its robots."""
 
     def reset(self) -> None:
-        """Forget what was seen."""
+        """Reset the recurrent state, if there is one."""
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions.
@@ -43,8 +43,8 @@ class RobotPolicy(Protocol):
             (L,) float32, zero in padding.
 
         Raises:
-            ConfigError: they have another shape, or are no finite numbers; then nothing is
-                remembered.
+            ConfigError: they have another shape, or are no finite numbers; then the recurrent state
+                stays as it was.
             UnknownNameError: the policy was not trained on the robot.
         """
 
@@ -65,7 +65,7 @@ class TorchPolicy:
         self._places = table.spec.dynamic_indices
 
     def reset(self) -> None:
-        """Forget what was seen."""
+        """Reset the recurrent state, if there is one."""
         self._bound.state.zero_()
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
@@ -151,7 +151,7 @@ class OnnxPolicy:
                 )
 
     def reset(self) -> None:
-        """Forget what was seen."""
+        """Reset the recurrent state, if there is one."""
         if "state" in self._shapes:
             self._state = np.zeros(self._shapes["state"], np.float32)
 
@@ -213,7 +213,7 @@ def largest_difference(
     Args:
         one: a policy.
         other: the same policy in another form.
-        count: observations; the robots take turns, and memories are kept from one to the next.
+        count: observations; the robots take turns, and recurrent states are carried over.
         seed: of the observations.
         spread: standard deviation of the raw time-varying features.
 

@@ -155,7 +155,7 @@ class SimulatedRobot:
         return float(np.linalg.norm(self.data.sensordata[-3:]))
 
     def is_finite(self) -> bool:
-        """Return whether the simulation holds together."""
+        """Return whether the state is finite and the engine has not warned."""
         state = np.concatenate([self.data.qpos, self.data.qvel])
         return bool(np.isfinite(state).all()) and not self.data.warning.number.any()
 

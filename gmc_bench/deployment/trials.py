@@ -19,8 +19,9 @@ SECONDS = 15.0
 RAMP_SECONDS = 1.0
 """s in which the command rises from zero."""
 MIN_SECONDS = 2.0 * RAMP_SECONDS
-"""Least length of a trial: in one as long as the ramp, a robot that does all it is told has half of
-the commanded velocity on average, from which the motion only just counts as completed."""
+"""Least length of a trial: in one as long as the ramp, a robot that tracks the command perfectly
+has half of the commanded velocity on average, from which the motion only just counts as
+completed."""
 MAX_SECONDS = 3600.0
 """Greatest length of a trial."""
 NUM_TRIALS = 10

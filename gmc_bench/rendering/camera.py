@@ -20,9 +20,9 @@ class View:
     elevation: float = -14.0
     """Degrees; negative looks down."""
     share_x: float = 0.88
-    """Of the width."""
+    """Share of the picture's width that the body may fill."""
     share_y: float = 0.62
-    """Of the height; the rest is for what is written over the picture."""
+    """The same of its height; the rest is for what is written over the picture."""
 
     @property
     def axes(self) -> tuple[DoubleArray, DoubleArray, DoubleArray]:

@@ -73,7 +73,7 @@ class Canvas:
             point: (3,) float64, what the camera looks at, m, world.
             distance: of the camera from it, m.
             view: direction.
-            tiles: squares to colour on the ground, at most 1000 of them are.
+            tiles: squares to colour on the ground; at most 1000 are drawn.
 
         Returns:
             (height, width, 3) uint8, red, green, blue, top row first.

@@ -96,7 +96,7 @@ class _Recorder(EpisodeWatcher):
 
     def _keep(self, core: EnvironmentCore, row: int) -> None:
         state = np.array(core.simulator.data(row).qpos)
-        # A simulation that broke has no place to be drawn at.
+        # A diverged simulation has no pose that could be drawn.
         valid = bool(np.isfinite(state).all())
         self._states.append(state if valid else self._states[-1])
         self._ground.append(ground_height(core, row) if valid else self._ground[-1])

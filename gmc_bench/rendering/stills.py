@@ -32,7 +32,7 @@ STUDIO = Scene(floor='<geom name="floor/0" type="plane" size="0 0 1"/>')
 VIEW = View(azimuth=125.0, elevation=-18.0, share_x=0.86, share_y=0.86)
 TASK_VIEW = View(azimuth=56.0, elevation=-15.0)
 SIDE_VIEW = View(azimuth=80.0, elevation=-15.0)
-"""A slope is known by its side."""
+"""From the side, from which slopes can be told."""
 TASK_DISTANCE = 9.5  # m
 TASK_AHEAD = 2.6  # m before the body, what the camera looks at
 

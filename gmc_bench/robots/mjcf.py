@@ -87,9 +87,9 @@ def build_mjcf(
 
     The text depends on the arguments alone, and its numbers read back exactly. Bodies and joints
     carry the maker's names, in the shared order; motors carry the joints' names and take torques,
-    clamped to the joint's limit. The drive's law is not part of the model. Robots do not touch
-    themselves. Only the feet have friction that can be set: they take priority over the ground.
-    A height field's elevation is not in the text, see `compile_robot`.
+    clamped to the joint's limit. The drives' PD law is not part of the model. There are no
+    self-collisions. Only the feet have friction that can be set: they take priority over the
+    ground. A height field's elevation is not in the text, see `compile_robot`.
 
     Args:
         robot: the robot.

@@ -25,7 +25,7 @@ def flip_point(point: Vec3, *, x: bool = False, y: bool = False) -> Vec3:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inertial:
-    """Mass and how it is spread."""
+    """Mass, centre of mass and inertia tensor of a link."""
 
     mass: float
     """kg."""

@@ -77,7 +77,7 @@ class Robot:
 
     @property
     def num_limbs(self) -> int:
-        """Tokens."""
+        """Number of tokens, one per actuator."""
         return len(self.links)
 
     @property
@@ -148,7 +148,7 @@ class OriginalRobot(Robot):
     """A quadruped whose body is that of a published model file.
 
     What is simulated (links, joints, inertias, collision shapes) is the file's. Everything else is
-    the description's: names, drives, stance and limits, which is what controllers are told.
+    the description's: names, drives, stance and limits, which is what controllers observe.
     """
 
     body: str

@@ -161,7 +161,7 @@ class _Track:
 
     def keep(self, core: EnvironmentCore, row: int, reward: float) -> None:
         state = np.array(core.simulator.data(row).qpos)
-        # A simulation that broke has no place to be drawn at.
+        # A diverged simulation has no pose that could be drawn.
         self._states.append(state if np.isfinite(state).all() else self._states[-1])
         self._returns.append(self._returns[-1] + reward)
 

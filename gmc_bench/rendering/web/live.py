@@ -100,7 +100,7 @@ class LiveSimulation:
 
     @property
     def control_dt(self) -> float:
-        """S between two steps."""
+        """Time between two control steps, s."""
         return self._core.simulator.control_dt
 
     def change(self, wish: Mapping[str, Any]) -> None:

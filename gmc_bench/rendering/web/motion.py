@@ -11,12 +11,12 @@ from gmc_bench.rendering.web.shapes import packed
 
 FRAMES_PER_S = 25
 LENGTH_UNIT = 1e-4
-"""m, to which places are rounded."""
+"""m, unit to which positions are rounded."""
 TURN_UNIT = 1 / 32767
-"""To which parts of quaternions are rounded."""
-_TOUCHING = 1e-3  # m; a contact that is farther off is none to look at
+"""Unit to which components of quaternions are rounded."""
+_TOUCHING = 1e-3  # m; contacts with a larger gap are not marked
 MAX_CONTACTS = 24
-"""Of a body with the ground at one moment that are marked."""
+"""Most contacts of a body with the ground that are marked at one moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
