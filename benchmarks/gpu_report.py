@@ -120,7 +120,7 @@ def _networks(
 
 
 def _acting(model: ActorCritic, count: int) -> Callable[[], None]:
-    """Return what chooses actions as a rollout does."""
+    """Return a function that chooses actions as a rollout does."""
     tokens = random_batch(count, str(model.action_std.device))
     explorer, bodies = Explorer(model), tokens.morphology_index.cpu().numpy()
     noise = torch.zeros(tokens.action_padding_mask.shape, device=tokens.dynamic.device)
@@ -134,7 +134,7 @@ def _acting(model: ActorCritic, count: int) -> Callable[[], None]:
 
 
 def until_done(run: Callable[[], object], device: str) -> Callable[[], None]:
-    """Return what runs a function and waits until the device has done all of it."""
+    """Return a function that runs another one and then synchronises the device."""
 
     def whole() -> None:
         run()

@@ -36,7 +36,7 @@ class Gain:
     trained: DoubleArray
     """(N,) the same after training."""
     variance: DoubleArray
-    """(N,) of the difference of the two means, as episodes scatter; NaN for single episodes."""
+    """(N,) variance of the difference of the two means, over episodes; NaN for single episodes."""
 
     @property
     def over_bodies(self) -> float:

@@ -32,7 +32,7 @@ def random_batch(size: int, device: str = "cpu") -> TokenBatch:
 def minibatch_step(
     model: ActorCritic, batch_size: int, *, parallel: bool = False
 ) -> Callable[[], None]:
-    """Return what takes a gradient step of PPO, each time on other bodies.
+    """Return a function that takes a gradient step of PPO, each time on other bodies.
 
     Args:
         model: a policy for `BODIES` bodies in `LAYOUT`.

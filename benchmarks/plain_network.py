@@ -1,7 +1,7 @@
 """RecMorph `lite` as one writes it without gmc-bench's machinery: padded slots and `torch.nn.RNN`.
 
 The same function as `recmorph`, for `benchmarks.plain_training`. Every slot is computed, padding
-too; only the order of the limbs of each body is turned around for the backward direction.
+too; only the order of the limbs of each body is reversed for the backward direction.
 """
 
 import math
@@ -48,7 +48,7 @@ class Block(nn.Module):
         self.output_norm = nn.RMSNorm(width, NORM_EPS)
 
     def forward(self, x: torch.Tensor, reverse: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Mix along the limbs; indexing with `reverse` turns every body's real limbs around."""
+        """Mix along the limbs; indexing with `reverse` reverses every body's real limbs."""
         drive = silu(self.input_projection(self.input_norm(x)))
         gate = silu(self.gate_projection(x))
         ahead, behind = self.ahead(drive)[0], self.behind(drive[reverse])[0][reverse]

@@ -1,4 +1,4 @@
-"""PPO training of RecMorph as one writes it without gmc-bench's machinery: an opponent in speed.
+"""PPO training of RecMorph as one writes it without gmc-bench's machinery: a baseline for speed.
 
 Everything is what gymnasium and torch offer: single environments in an `AsyncVectorEnv`, padded
 slots, complete observations in the rollout, `torch.nn.RNN`, autograd and Adam, all in float32.
@@ -126,8 +126,8 @@ class Episodes:
 def add_targets(rollout: Batch, last_value: torch.Tensor, ppo: PPOConfig) -> None:
     """Add returns and normalised generalized advantages, (T, N), to a rollout.
 
-    A step that ends an episode is followed by `rollout["end_value"]`; one that broke the
-    simulation has no error.
+    A step that ends an episode is followed by `rollout["end_value"]`; one at which the simulation
+    diverged has a TD error of zero.
     """
     reward, value, done = rollout["reward"], rollout["value"], rollout["done"]
     following = torch.where(done, rollout["end_value"], torch.cat((value[1:], last_value[None])))

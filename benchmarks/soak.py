@@ -54,7 +54,7 @@ def measure() -> dict[str, float]:
 
 
 def growth(rows: list[dict[str, float]], name: str) -> float:
-    """Return by how much a straight line through the later nine tenths rises."""
+    """Return the rise of a line fitted to the last nine tenths of the rows."""
     values = [row[name] for row in rows[len(rows) // 10 :]]
     slope = np.polyfit(np.arange(len(values)), values, 1)[0]
     return float(slope * (len(values) - 1))

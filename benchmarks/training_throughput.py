@@ -1,4 +1,4 @@
-"""Training with gmc-bench beside the plain opponent: the same method, bodies and protocol.
+"""Training with gmc-bench beside the plain baseline: the same method, bodies and protocol.
 
 python -m benchmarks.training_throughput --morphologies unimals_100 --seconds 60
 """
@@ -115,7 +115,7 @@ def measure(
         protocol: of both.
         threads: of simulation and networks.
         seconds: on average for each side.
-        precision: of gmc-bench's networks; the opponent's are float32.
+        precision: of gmc-bench's networks; the baseline's are float32.
     """
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     steps = protocol.steps_per_iteration

@@ -18,7 +18,7 @@ class PeakMemory(TorchDispatchMode):
 
     Counted per storage, so views are free; what existed before, such as weights and inputs, is
     not counted, nor is scratch memory inside an operation. Exact and the same on every machine,
-    unlike the size of the process. A storage says itself when it goes, so that the time is linear
+    unlike the size of the process. Storages report when they are freed, so that the time is linear
     in the operations.
 
         with PeakMemory() as peak:

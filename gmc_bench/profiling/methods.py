@@ -43,12 +43,12 @@ class _Turns:
 
     @property
     def seconds(self) -> list[float]:
-        """Of every iteration that counts."""
+        """Seconds of every iteration that counts."""
         return self._seconds[1:]
 
     @property
     def acting(self) -> list[float]:
-        """Of choosing actions in it."""
+        """Seconds of choosing actions in each of them."""
         return self._acting[1:]
 
 

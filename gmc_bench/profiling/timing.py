@@ -42,7 +42,7 @@ class Timing:
         return sum(self.done) / sum(self.seconds)
 
     def share(self, name: str) -> float:
-        """Return the share of the seconds of all turns that a counter of seconds rose by."""
+        """Return the rise of a counter of seconds as a share of the seconds of all turns."""
         return self.counted[name] / sum(self.seconds)
 
 
@@ -54,7 +54,7 @@ def take_turns(
     prepare: Callable[[int], object] = lambda _: None,
     counters: Mapping[str, Counters] | None = None,
 ) -> dict[str, Timing]:
-    """Time sides, one turn each per round; the order turns around after every round.
+    """Time sides, one turn each per round; the order is reversed after every round.
 
     Every side runs its part of the first round twice, and the first time does not count.
 

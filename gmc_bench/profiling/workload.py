@@ -48,12 +48,12 @@ def full_bodies(spec: TokenSpec, bodies: int, batch: int) -> TokenBatch:
 
 
 def anew(tokens: TokenBatch) -> TokenBatch:
-    """Return a batch anew, so that what it works out on demand is part of the measurement."""
+    """Return a batch anew, so that what it computes lazily is part of the measurement."""
     return TokenBatch(tokens.table, tokens.morphology_index, tokens.dynamic)
 
 
 def acting(model: ActorCritic, tokens: TokenBatch) -> Callable[[], torch.Tensor]:
-    """Return what chooses actions for a batch, with an empty memory where the method has one."""
+    """Return a function that acts on a batch, from the initial recurrent state if there is one."""
     history = model.one_step(model.initial_state(len(tokens)))
 
     def act() -> torch.Tensor:
@@ -70,7 +70,7 @@ def gradient_step(
     *,
     parallel: bool = False,
 ) -> Callable[[], None]:
-    """Return what takes a gradient step of training: actor and critic, both ways, optimiser.
+    """Return a function that takes a gradient step: both passes of actor and critic, optimiser.
 
     Args:
         model: the policy, on the device of the tokens.
@@ -110,7 +110,7 @@ def gradient_step(
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """Return the bytes that results inside a call take at most at one time."""
+    """Return the peak bytes of tensors that are made inside a call."""
     with PeakMemory() as peak:
         run()
     found: int = peak.nbytes
