@@ -1,4 +1,4 @@
-"""Arguments that users give from Python: checked at the door, where a mistake is still theirs."""
+"""Checks of arguments that users give from Python, so that errors name what they wrote."""
 
 import contextlib
 import math
@@ -20,7 +20,7 @@ def as_path(given: Any, what: str) -> Path:
 
     Args:
         given: text or a path.
-        what: it shall be, e.g. `the folder of a run`, for messages.
+        what: name of the argument in messages, e.g. `the folder of a run`.
 
     Raises:
         ConfigError: it is something else, or names nothing.
@@ -29,7 +29,7 @@ def as_path(given: Any, what: str) -> Path:
     if not named or not os.fspath(given) or "\0" in os.fspath(given):
         raise ConfigError(f"{what} must be named by text or a path, got {shown(given)}")
     path = Path(given)
-    with contextlib.suppress(RuntimeError):  # nobody has that name: a folder may
+    with contextlib.suppress(RuntimeError):  # no user for `~name`, which a folder may be called
         path = path.expanduser()
     return path
 
@@ -40,7 +40,7 @@ def require_instance(given: Any, kind: type[Any], what: str, fix: str) -> None:
     Args:
         given: the argument.
         kind: its class.
-        what: needs it, e.g. `an environment`, for messages.
+        what: name in messages of what needs it, e.g. `an environment`.
         fix: half a sentence that says where to get one.
 
     Raises:
@@ -55,7 +55,7 @@ def require_count(given: Any, what: str, unit: str) -> None:
 
     Args:
         given: the argument.
-        what: it is, e.g. `the horizon`.
+        what: name of the argument in messages, e.g. `the horizon`.
         unit: what it counts, in the plural.
 
     Raises:
@@ -72,9 +72,9 @@ def require_number(
 
     Args:
         given: the argument.
-        what: it is, e.g. `the weight of the reward 'speed'`.
-        low: smallest number.
-        above: what it must be greater than.
+        what: name of the argument in messages, e.g. `the weight of the reward 'speed'`.
+        low: lower bound, inclusive.
+        above: lower bound, exclusive.
 
     Raises:
         ConfigError: it is something else.
@@ -97,12 +97,12 @@ def is_finite(number: float) -> bool:
 
 
 def require_vector(given: Any, length: int, what: str) -> None:
-    """Check that an argument is a tuple of so many finite numbers.
+    """Check that an argument is a tuple of `length` finite numbers.
 
     Args:
         given: the argument.
-        length: numbers.
-        what: it is, e.g. `the spawn of a scene`.
+        length: of the tuple.
+        what: name of the argument in messages, e.g. `the spawn of a scene`.
 
     Raises:
         ConfigError: it is something else.
@@ -119,9 +119,9 @@ def require_shapes(
     """Check that arrays are there and have their shapes.
 
     Args:
-        given: by name.
-        shapes: by name; others may be there, too.
-        what: holds them, e.g. `this state`.
+        given: arrays by name, of which there may be more than `shapes` has.
+        shapes: expected shapes by name.
+        what: name in messages of what holds the arrays, e.g. `this state`.
         fix: half a sentence that says what to use.
 
     Raises:

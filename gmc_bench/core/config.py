@@ -72,7 +72,7 @@ def _refusal(problem: str, mark: Any) -> yaml.YAMLError:
 
 
 def _require_plain(text: str) -> None:
-    """Raise for what settings have no use for: aliases, endless content in few words, and depth."""
+    """Raise for aliases, which can make a short text expand without end, and for deep nesting."""
     depth = 0
     for event in yaml.parse(text, Loader=_SafeLoader):
         if isinstance(event, yaml.AliasEvent):
@@ -189,7 +189,8 @@ _FROM_PYTHON: dict[Any, tuple[type, ...]] = {
     type(None): (type(None),),
     tuple: (tuple, list, str),
 }
-"""What values of a field's type may be where they are not read from text; a string is one entry."""
+"""Python types that a field accepts where values are not read from text, by the field's type; for a
+tuple, a string is its one entry."""
 
 
 def require_type(value: Any, hint: Any, where: str) -> None:
@@ -197,8 +198,8 @@ def require_type(value: Any, hint: Any, where: str) -> None:
 
     Args:
         value: the value; scalars of numpy and torch are taken as Python's.
-        hint: the field's type, see `coerce`. Those that are not made of Python's scalars and tuples
-            are left to that.
+        hint: the field's type, see `coerce`. Types other than Python's scalars, tuples and unions
+            of these are not checked here, but by `coerce`.
         where: the setting's name, for messages.
 
     Raises:

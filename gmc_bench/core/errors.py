@@ -89,14 +89,14 @@ def reject_unknown(given: Iterable[object], known: Iterable[str], owner: str) ->
 
 
 _CLOSED = (errno.EACCES, errno.ENAMETOOLONG, errno.EPERM)
-"""Why a system does not let us look at a path."""
+"""Error numbers with which a system denies access to a path."""
 
 
 def with_open_paths(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns.
 
     Raises:
-        ConfigError: the system did not let it look at a path, which is another user's or too long.
+        ConfigError: the system denied it access to a path, which is another user's or too long.
     """
     try:
         return function(*arguments)

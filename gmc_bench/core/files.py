@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 64 * 2**20
-"""Size of a file of text; the largest of this package's own have a few MiB."""
+"""Size of the largest text file that is read; those of this package have a few MiB at most."""
 _PART_BYTES = 2**20
 
 

@@ -48,6 +48,6 @@ class FrozenList(list[Any]):
         return type(self), (list(self),)
 
 
-# PyYAML's safe dumpers look for the very type, where JSON is content with a dict or list.
+# PyYAML's safe dumpers look up the exact type, where JSON also takes subclasses.
 SafeRepresenter.add_representer(FrozenDict, SafeRepresenter.represent_dict)
 SafeRepresenter.add_representer(FrozenList, SafeRepresenter.represent_list)

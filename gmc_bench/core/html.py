@@ -11,7 +11,7 @@ _NO_MARKUP = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
 
 
 def make_environment(package: str) -> jinja2.Environment:
-    """Return an environment whose templates escape what they show, and miss no name silently.
+    """Return an environment whose templates escape what they show, and fail on a missing name.
 
     Args:
         package: dotted name of the package with the folder `templates`.

@@ -8,7 +8,7 @@ from gmc_bench.core.errors import ConfigError
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is an integer, Python's or numpy's; truth values are none."""
+    """Return whether a value is an integer, Python's or numpy's; booleans are not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -31,7 +31,7 @@ def require_seed(seed: Any) -> int:
     """Return the seed of random streams as Python's integer.
 
     Raises:
-        ConfigError: it is no integer, or negative; nothing would be the same again without one.
+        ConfigError: it is no integer, or negative; without a seed nothing could be reproduced.
     """
     if not is_integer(seed) or int(seed) < 0:
         raise ConfigError(f"a seed must be an integer that is not negative, got {seed!r}")

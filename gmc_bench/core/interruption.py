@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does, so that it says how to go on; who passes them over."""
+"""Signals that end a command as Ctrl-C does, so that it says how to resume, or that are ignored."""
 
 import signal
 from types import FrameType
@@ -16,7 +16,7 @@ def heed_signals() -> None:
 
 
 def leave_to_parent() -> None:
-    """Pass over what reaches all processes of a terminal; the one that started this one ends it."""
+    """Ignore signals that reach all processes of a terminal; the parent process ends this one."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 

@@ -13,10 +13,11 @@ def _nothing() -> None:
 
 
 def _require_cache() -> None:
-    """Give numba a folder of this process if it can write none: it would refuse to compile.
+    """Give numba a cache folder of this process's own where it has none and would not compile.
 
-    That is so where neither the package nor the user's home can be written, as in containers with
-    a foreign user. Nothing is shared there, because who can write compiled code can run any code.
+    That is so where neither the package nor the user's home can be written, as in containers that
+    run as another user. The folder is not shared, because whoever can write compiled code can run
+    any code.
     """
     try:
         numba.njit(cache=True)(_nothing)

@@ -10,7 +10,7 @@ _CONTAINER = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Return the bytes that new processes can have, `None` where the system does not tell."""
+    """Return the bytes that new processes can have, `None` where the system does not say."""
     free = _meminfo(_MEMINFO)
     try:  # of a container
         limit = int((_CONTAINER / "memory.max").read_text(encoding="ascii"))
@@ -22,7 +22,7 @@ def available_memory() -> int | None:
 
 
 def _page_cache(path: Path) -> int:
-    """Return the bytes of files that the system keeps as long as nobody needs their memory."""
+    """Return the bytes of inactive page cache, which the system frees when others need it."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -43,7 +43,7 @@ def _meminfo(path: Path) -> int | None:
 def memory_of(pid: int) -> int:
     """Return the resident memory of a process and of all that it started, bytes.
 
-    It is 0 where the system does not tell.
+    It is 0 where the system does not say.
     """
     place = Path(f"/proc/{pid}")
     try:

@@ -27,7 +27,7 @@ def require_name(given: Any, pattern: str, what: str) -> None:
     Args:
         given: the name.
         pattern: `NAME`, `VERSIONED_NAME` or `REASON`.
-        what: is called so, e.g. `the id of a task`, for messages.
+        what: name of the argument in messages, e.g. `the id of a task`.
 
     Raises:
         ConfigError: it is something else.

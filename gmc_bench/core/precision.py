@@ -5,11 +5,11 @@ from typing import Literal
 from gmc_bench.core.errors import ConfigError
 
 Precision = Literal["float32", "tf32", "bfloat16"]
-"""`tf32` is float32 whose products read ten bits of each fraction, on GPUs."""
+"""`tf32` is float32 whose products, on GPUs, take ten bits of each mantissa."""
 
 
 def check_precision(precision: Precision, device: str) -> None:
-    """Check that a device knows a number format.
+    """Check that a device supports a number format.
 
     Raises:
         ConfigError: it does not.

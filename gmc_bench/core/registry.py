@@ -1,7 +1,7 @@
 """Lazy registries over entry points, such as those of methods, suites and tasks.
 
-In-tree and third-party plug-ins enter through the same door, the entry-point group of the
-registry, so that the public door is always the one in use.
+In-tree and third-party plug-ins are found in the same way, through the entry-point group of the
+registry, so that this way is always tested by the package itself.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ _DISTRIBUTION = "gmc-bench"
 _PRINTED = 500
 """Characters that are logged of what a plug-in prints."""
 _SHOWN = 60
-"""Characters of something given in place of a name, at most, that are shown."""
-_VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # Python reads no endless numbers
+"""Limit on the characters that messages show of a value given in place of a name."""
+_VERSIONED = re.compile(r"(?P<bare>.+)-v(?P<version>\d{1,9})")  # int() refuses very long texts
 _CALLERS = sys.stdlib_module_names | {"gmc_bench", "numpy", "torch", "torch_geometric"}
 """Packages in which an error may surface whose cause is in the plug-in that called them."""
 

@@ -1,11 +1,11 @@
-"""Text streams that never fail: what is going on is for whoever reads it, if anybody does."""
+"""Text streams that never fail: progress is shown to whoever reads it, if anybody does."""
 
 import contextlib
 from typing import Any, TextIO, cast
 
 
 def forgiving(stream: TextIO | None) -> TextIO:
-    """Return a stream that passes over what cannot be written: no progress bar is worth a run.
+    """Return a stream that ignores failed writes, so that no progress bar ends a run.
 
     Args:
         stream: where the text goes, as long as somebody reads it; none if that was closed.

@@ -3,8 +3,8 @@
 Dimensions: `B` environments, `L` token slots (limbs and padding), `J` joint slots per limb,
 `F` features per token (`Fd` time-varying, `Fc` fixed by the body), `T` time steps,
 `M` morphologies of a set or rows of a table, `U` different bodies of a batch, `P` real limbs of a
-batch (packed rows), `H` attention heads, `S` numbers a policy remembers per token, `G` heights of
-a height map. Others are named where they occur, and so is every frame.
+batch (packed rows), `H` attention heads, `S` width of a policy's recurrent state per token, `G`
+heights of a height map. Others are named where they occur, and so is every frame.
 
 Masks are boolean with `True` = padding (as torch's `key_padding_mask`).
 """
