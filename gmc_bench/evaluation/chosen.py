@@ -1,14 +1,14 @@
-"""Some episodes of an evaluation, played without the others, to the same bits.
+"""Some episodes of an evaluation, played without the others, bit for bit as the whole plays them.
 
-The last bits of a network's output depend on how many rows it is shown, on which of them is which,
-and on the bodies in them, not on what the other rows hold; and every simulation depends on itself
-alone. So the policy is shown the rows of the whole evaluation, of which only those of the wanted
-episodes are simulated; the others stay empty. Of more than `MAX_ROWS` episodes, row and bodies of a
-later one follow from how long others took: with their recorded lengths it is played alone, too,
-without them everything is.
+The last bits of a network's output for a row depend on the size of the batch, on the row's place in
+it and on the bodies in it, but not on the features of the other rows; and simulations do not depend
+on each other. So the policy is given a batch with the rows of the whole evaluation, of which only
+those of the wanted episodes are simulated; the others stay empty. With more than `MAX_ROWS`
+episodes, the row of a later one, and the bodies beside it, depend on how long others took: with
+their recorded lengths it can be played alone, too; without them, all episodes are played.
 
-Mostly the same bits come out of far fewer rows, too, but nothing promises it. `play_chosen` can try
-that, for those who compare the outcome with a record anyway and can ask again for all rows.
+Much smaller batches give the same bits in most cases, but not always. `play_chosen` can try them,
+for callers that compare the outcome with a record anyway and can ask again for all rows.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.policy import Policy
 
 FEWER_ROWS = (4, 8, 16, 32, 64, 96, 128)
-"""Of which the fewest are taken that give the same bits in a trial."""
+"""Batch sizes to try; the smallest that gives the same bits in a trial is taken."""
 _TRIALS = 3
 """Steps of a trial, on made-up observations."""
 
@@ -93,7 +93,7 @@ class Plan:
     row: IntArray
     """(K,) int64."""
     start: IntArray
-    """(K,) int64, control steps of the evaluation before it begins."""
+    """(K,) int64, control steps of the evaluation before each begins."""
 
     def groups(self, wanted: Sequence[int]) -> Iterator[IntArray]:
         """Yield episodes that begin together, so that they can be played together."""

@@ -61,7 +61,7 @@ class Observer:
 
 
 class EpisodeCounter(Observer):
-    """Tells a function how many episodes have just ended."""
+    """Calls a function with the number of episodes that have just ended."""
 
     def __init__(self, tell: Callable[[int], object]) -> None:
         self._tell = tell
@@ -73,10 +73,10 @@ class EpisodeCounter(Observer):
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """Complete episodes of every body: what is run, but for the policy.
+    """An evaluation without its policy: complete episodes of every body.
 
     Raises:
-        ConfigError: no episode, or a mode that there is not.
+        ConfigError: there is no episode to run, or no such mode.
     """
 
     task: Task
@@ -131,7 +131,7 @@ class Scoring:
         return [found[k * self.episodes :][: self.episodes] for k in range(sequences)]
 
     def streams(self, count: int) -> Array:
-        """Return (count, 4) uint64, the sources of the first episodes' start states."""
+        """Return (count, 4) uint64, random streams of the first episodes' start states."""
         return spawn_streams(self.seed, count)
 
 
@@ -169,9 +169,9 @@ class _Player:
         self.body: IntArray = serialization.body[self.shown]
         """(K,) int64, body of each episode."""
         self.streams = rules.streams(len(self.body))
-        """(K, ...), source of each episode's start state."""
+        """(K, 4) uint64, random stream of each episode's start state."""
         self.noise: FloatArray | None = None
-        """(B, horizon, L, J) float32, standard normal; `None` takes the most likely action."""
+        """(B, horizon, L, J) float32, standard normal; `None` takes the mean action."""
         if rules.mode == "stochastic":
             shape = core.table.action_padding_mask.shape[1:]
             self.noise = np.empty((core.num_envs, rules.task.horizon, *shape), np.float32)
@@ -223,7 +223,7 @@ class _Player:
             observer.started(core, rows, numbers)
 
     def _noisy(self, distribution: MaskedGaussian) -> torch.Tensor:
-        """Return the actions that the noise of the present step stands for."""
+        """Return the means of the actions, perturbed by the noise of the present step."""
         core = self.core
         assert self.noise is not None
         step = np.minimum(core.episode_length, self.rules.task.horizon - 1)

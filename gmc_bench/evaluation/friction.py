@@ -1,10 +1,10 @@
 """Velocity tracking of a policy on slippery and on grippy ground, and in all directions, measured.
 
 Every robot walks straight ahead on a plane, with nothing but the friction of its feet changed; on
-one of the frictions it is also told to go backward and sideways and to turn on the spot. The
-command holds the heading, as in IsaacLab and legged_gym, unless it is to be left alone. A robot
+one of the frictions it is also commanded to go backward and sideways and to turn on the spot. The
+command holds the heading, as in IsaacLab and legged_gym, unless that is left free. A robot
 that falls, or whose episode is over, starts again until the time is up, and every control step
-counts: falls are shown beside tracking, never left out. The same roll-outs are also read as a
+counts: falls are shown beside tracking, never left out. The same rollouts are also read as a
 single life, which ends with the first fall.
 
 Source:
@@ -135,7 +135,7 @@ def _roll_out(
     bound.start(everyone, robot)
     track = Track.empty(steps, core.num_envs)
     base = core.simulator.drive_state.base
-    # Where the base is to go: nothing turns the start, so that every episode begins with heading 0.
+    # Of the command in the world frame: resets add no yaw, so every episode begins with heading 0.
     heading = np.arctan2(core.command[:, 1], core.command[:, 0])
     for step in range(steps):
         before, turn = base[:, :2].copy(), core.command[:, 2].copy()

@@ -25,10 +25,10 @@ class Track:
     velocity: DoubleArray
     """(T, B, 2) float64, horizontal velocity of the base in its yaw frame, m/s."""
     advance: DoubleArray
-    """(T, B) float64, how far the base moved to where it was to go from the heading that its
-    episode began with, m."""
+    """(T, B) float64, displacement of the base along the commanded direction, which is taken in the
+    base's yaw frame at the start of the episode, m."""
     walked: DoubleArray
-    """(T, B) float64, how far the base moved over the ground in any direction, m."""
+    """(T, B) float64, horizontal distance that the base moved, in any direction, m."""
     slipped: DoubleArray
     """(T, B) float64, how far feet slid while they were loaded, all four added, m."""
     tilt: DoubleArray
@@ -51,7 +51,7 @@ class Track:
 
     @property
     def numbers(self) -> tuple[DoubleArray, ...]:
-        """What is measured where the simulation is sound."""
+        """The measured arrays, which are zero where the simulation diverged."""
         moved = (self.velocity, self.advance, self.walked, self.slipped)
         return (*moved, self.tilt, self.astray)
 
@@ -71,7 +71,7 @@ def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, An
         Means over environments: `velocity_rmse` and `forward_rmse` (its forward part alone), m/s;
         `turn_rmse`, of the yaw rate, rad/s; `progress`, m, all episodes added, `None` where no
         velocity is asked for; `tilt_rms`, degrees; `walked` and `slipped`, m; `slip`, slid per
-        walked metre, `None` where robots hardly move. Over all of them: `fall_rate`, % of finished
+        walked metre, `None` where robots hardly move. Pooled over them: `fall_rate`, % of finished
         episodes, `None` without any; `episodes` (finished), `falls` and `diverged` (among the
         falls).
     """
@@ -96,7 +96,7 @@ def tracking_metrics(track: Track, command: tuple[float, float]) -> dict[str, An
 
 
 def single_life_metrics(track: Track, command: tuple[float, float]) -> dict[str, Any]:
-    """Return the metrics if the first fall were the end of everything.
+    """Return the metrics as if every environment stopped at its first fall.
 
     After it the velocity counts as zero, progress stays, and tilt is not counted.
 

@@ -14,12 +14,12 @@ HEADINGS: tuple[Heading, ...] = get_args(Heading)
 
 @dataclass(frozen=True, kw_only=True)
 class FrictionOptions:
-    """How friction is measured, beside what the protocol says.
+    """How friction is measured, besides what the protocol says.
 
     Results of unlike options never share a table.
 
     Raises:
-        ConfigError: a value is none of those there are.
+        ConfigError: an option has no such value.
     """
 
     heading: Heading = "held"

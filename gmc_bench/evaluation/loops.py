@@ -13,8 +13,8 @@ from gmc_bench.evaluation.evaluate import Observer
 
 NUM_BINS = 240
 _LOWEST, _HIGHEST = 1e-6, 1e2
-"""Shares of limb length between which residuals are counted; what lies beyond is counted with the
-outermost bins. Each bin is 8 % wider than the one below it."""
+"""Shares of limb length between which the histogram of residuals has its bins; what lies beyond is
+counted with the outermost bins. Each bin is 8 % wider than the one below it."""
 _EDGES = np.geomspace(_LOWEST, _HIGHEST, NUM_BINS + 1)
 
 

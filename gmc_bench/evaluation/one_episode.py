@@ -1,10 +1,10 @@
-"""One episode of an evaluation, played again to be looked at.
+"""One episode of an evaluation, played again so that it can be recorded or shown.
 
-The last bits of a network's output depend on the size of its batch, and a walk on legs makes large
-differences of small ones. So an episode played alone is another episode. Here the policy is shown
-a batch like that of the evaluation, see `chosen`, up to the end of the one episode that is wanted.
-With the policy, machine and library versions of the evaluation, and the same number of threads of
-torch, the episode is the same to the last bit.
+The last bits of a network's output depend on the size of its batch, and legged locomotion is
+chaotic: small differences grow large. So an episode played alone is another episode. Here the
+policy is shown a batch like that of the evaluation, see `chosen`, up to the end of the one episode
+that is wanted. With the policy, machine and library versions of the evaluation, and the same number
+of threads of torch, the episode is the same to the last bit.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ class _SeenError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class WantedEpisode:
-    """Which episode of an evaluation is looked at, and how much of it."""
+    """Which episode of an evaluation is played again, and how much of it."""
 
     scoring: Scoring
     """With all its bodies, in its order."""
@@ -36,7 +36,7 @@ class WantedEpisode:
     lengths: Sequence[int] | None = None
     """Control steps of all episodes, as recorded, see `play_chosen`."""
     seconds: float | None = None
-    """Simulated time after which the episode is left; default never."""
+    """Simulated time after which the episode is cut short; default never."""
 
     @property
     def morphology(self) -> Any:
@@ -60,7 +60,7 @@ class EpisodeWatcher(ABC, Observer):
         self.control_dt = 0.0
         """s; known once the episode has begun."""
         self.ended: str | None = None
-        """Why the episode ended; `None` if it was left before."""
+        """Why the episode ended; `None` if it was cut short."""
 
     @abstractmethod
     def begin(self, core: EnvironmentCore, row: int) -> None:
@@ -71,7 +71,7 @@ class EpisodeWatcher(ABC, Observer):
         """Take notice of one control step of the episode; `actions` (L, J) are its own."""
 
     def watch(self, policy: Policy) -> None:
-        """Play the episode of a policy's evaluation until it is over, or left."""
+        """Play the episode of a policy's evaluation until it ends or is cut short."""
         wanted = self.wanted
         number = wanted.body * wanted.scoring.episodes + wanted.episode
         try:
