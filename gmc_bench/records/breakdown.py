@@ -15,7 +15,7 @@ MIN_RANGE = 10
 def scored(
     returns: Iterable[BodyReturns], split: Split, mode: Mode = "deterministic"
 ) -> list[BodyReturns]:
-    """Return what counts of a split, by default as its score: on `test` unseen bodies only."""
+    """Return the returns that count towards a split's score: on `test`, of unseen bodies only."""
     return [
         item
         for item in returns

@@ -19,7 +19,7 @@ COLOURS = {
     "grey": "#4D4D4D",
     "brown": "#661100",
 }
-"""Told apart with any colour blindness: Okabe and Ito's, grey and brown for black and yellow."""
+"""Distinct with any colour blindness: Okabe and Ito's, grey and brown for black and yellow."""
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 1.6), (1.2, 1.2), (6.0, 1.5, 1.2, 1.5))
 """Lengths of ink and gaps in line widths; empty for a solid line."""
 _STYLE: Mapping[str, Any] = {

@@ -58,7 +58,7 @@ def merged_versions(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def stated_origin() -> dict[str, str]:
-    """Return what numbers depend on beside settings: versions of software, and the processor."""
+    """Return what numbers depend on besides settings: versions of software, and the processor."""
     return {**collect_versions(), PROCESSOR: _cpu_model(Path("/proc/cpuinfo"))}
 
 
@@ -73,9 +73,9 @@ def collect_hardware(threads: int, gpu: str | None = None, processes: int = 1) -
     """Describe this machine.
 
     Args:
-        threads: threads the run was given, each of its processes.
+        threads: threads that each process of the run was given.
         gpu: name of the device that runs the networks; `None` for the CPU.
-        processes: that shared the run.
+        processes: number of processes that shared the run.
     """
     return Hardware(
         cpu=_cpu_model(Path("/proc/cpuinfo")),

@@ -25,12 +25,12 @@ _OF_RECORD = (
 _MISSING = ("training_return", "train_return", "test_return", "mean_return", "mean_length")
 """Numbers that may be missing in every row."""
 _LIKE = ("method", "preset", "suite", "task", "protocol")
-"""What records have in common whose settings are compared."""
+"""Fields that records must share for their settings to be compared."""
 _NAMED = (
     "method", "method_source_digest", "suite", "task", "morphologies", "morphologies_digest",
     "protocol.name", "protocol.preset", "protocol.seeds",
 )  # fmt: skip
-"""Settings that other columns tell of."""
+"""Settings that other columns hold already."""
 _OF_EPISODE = ("split", "mode", "body", "seen_in_train", "episode", *Episode.model_fields)
 _TAKEN = (*_PLACE, *_MEASURED, *_OF_RECORD, *_OF_EPISODE, *CurvePoint.model_fields)
 

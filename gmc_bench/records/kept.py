@@ -239,7 +239,7 @@ def require_file_name(path: Path) -> Path:
 def policy_of(
     item: RunRecord | KeptEvaluation, bodies: Morphologies | BodySetId
 ) -> tuple[Any, ...]:
-    """Return what tells the policy of a record, or of an evaluation, from all others.
+    """Return what identifies the policy of a record, or of an evaluation.
 
     Args:
         item: either.
@@ -252,7 +252,7 @@ def policy_of(
 
 
 def plain_numbers(content: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return what is a number, or missing, of what was measured; lists and texts are left out."""
+    """Return the numbers, and missing ones, of a measurement; lists and texts are left out."""
     found: dict[str, float | None] = {}
     for name, value in content.items():
         if value is None or (isinstance(value, float) and not math.isfinite(value)):

@@ -19,19 +19,19 @@ _PUBLISHED = Path(__file__).with_name("kinship.json")
 
 
 def limb_tree(item: BodyReturns) -> str | None:
-    """Return a digest of a body's limb tree; `None` where nothing tells it."""
+    """Return a digest of a body's limb tree; `None` where it is unknown."""
     return item.tree or _published().get(item.body_digest, (None, None))[0]
 
 
 def geometry(item: BodyReturns) -> str | None:
-    """Return a digest of a body's geometry; `None` where nothing tells it."""
+    """Return a digest of a body's geometry; `None` where it is unknown."""
     return item.geometry or _published().get(item.body_digest, (None, None))[1]
 
 
 def geometry_clusters(items: Sequence[BodyReturns]) -> IntArray:
-    """Return a number per body, (B,), equal where bodies have one geometry.
+    """Return cluster labels (B,), equal where bodies share a geometry.
 
-    Bodies of which nothing tells the geometry are each alone.
+    A body of unknown geometry is a cluster of its own.
     """
     labels = [geometry(item) or item.body_digest for item in items]
     found: IntArray = np.unique(np.array(labels), return_inverse=True)[1].astype(np.int64)
@@ -39,7 +39,7 @@ def geometry_clusters(items: Sequence[BodyReturns]) -> IntArray:
 
 
 def evolution_run(name: str) -> str | None:
-    """Return the run of evolution, or the lineage, that a body's name tells.
+    """Return the run of evolution, or the lineage, that a body's name states.
 
     `floor-5506-12-14-01-15-22-01` is of the run `floor-5506`, `evolved-00012.31.240` of the lineage
     `evolved-00012`; `None` of a body that did not evolve, e.g. `grown-00001`.
@@ -74,7 +74,7 @@ def by_novelty(
     Returns:
         By the name of the group: bodies that share their geometry with a train body (only joints,
         motors or masses are new), those that share its limb tree, and those with a new tree;
-        nothing where one of the bodies tells no tree.
+        nothing where the tree of a body is unknown.
     """
     kin = [(limb_tree(item), geometry(item)) for item in [*items, *train]]
     if not items or not train or any(None in pair for pair in kin):
@@ -94,11 +94,11 @@ def by_novelty(
 def by_run(
     items: Sequence[BodyReturns], train: Sequence[BodyReturns]
 ) -> dict[str, list[BodyReturns]]:
-    """Group test bodies by the run of evolution that their names tell.
+    """Group test bodies by the run of evolution that their names state.
 
     Returns:
         By run; of more runs than `MAX_RUNS` those with train bodies and those without. Nothing
-        where a name tells none or all are of one run.
+        where a name states none or all are of one run.
     """
     runs = [evolution_run(item.body) for item in items]
     if None in runs or len(set(runs)) < 2:

@@ -96,7 +96,7 @@ def require_registered(settings: Mapping[str, Any], path: Path) -> None:
     """Raise unless what strangers may have added to a leaderboard names a registered method.
 
     Args:
-        settings: of a record or a policy, which whoever opens it imports the method of.
+        settings: of a record or a policy; opening either imports its method.
         path: its file, for the message.
 
     Raises:

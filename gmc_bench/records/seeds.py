@@ -15,7 +15,7 @@ def further_seeds(asked: Sequence[int]) -> tuple[int, ...]:
 
 
 def absent_seeds(asked: Sequence[int], there: Collection[int]) -> tuple[int, ...]:
-    """Return the seeds that are missing of a row: those asked for, and gaps in those that follow.
+    """Return the seeds that a row lacks: those asked for, and gaps in those that follow.
 
     Nobody shall choose among further seeds: the next one is the lowest that was not run.
     """

@@ -1,8 +1,8 @@
 """Signatures of records, in minisign's format, and the list of those whose signatures count.
 
 A signature is a file beside the record, named like it with `.minisig` behind. It is made over the
-record's bytes, so that the program `minisign` makes and checks the same files. Nothing here asks
-anybody: keys of others come from `signers.yaml` in the leaderboard's folder, the own one is a file.
+record's bytes, so that the program `minisign` makes and checks the same files. Nothing here needs
+a server: public keys come from `signers.yaml` in the leaderboard's folder, a secret key is a file.
 """
 
 import base64

@@ -172,7 +172,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with its parents, if it is not there: before the long part, not after it.
+    """Make a folder with its parents if it is not there; called before long work, to fail early.
 
     Raises:
         StorageError: it cannot be made.
@@ -328,7 +328,7 @@ class _Schema(NamedTuple):
     canonical: Callable[[Any], bytes]
     """What their digests are taken from."""
     line_end_counts: bool
-    """That byte sequence includes the line end of the file."""
+    """Whether that byte sequence includes the line end of the file."""
     upgrade: Callable[[dict[str, Any]], dict[str, Any]]
     """From their fields to those of the present schema."""
 

@@ -24,9 +24,9 @@ from gmc_bench.records.schema import Commit, utc_time
 from gmc_bench.records.store import read_part
 
 CONFIDENCE = 0.999
-"""Of all limits of a part's mean differences together, on another engine or hardware class, and
-again of what its bodies' outcomes must be likelier than: of each of the two, one honest part in a
-thousand fails, so up to two in all."""
+"""Joint confidence level, on another engine or hardware class, of all limits on a part's mean
+differences, and again of the test of its bodies' outcomes: each of the two fails one honest part in
+a thousand, so up to two in all."""
 
 Exactness = Literal["exact", "interval"]
 """How equal episodes that are run again must be: to the last bit, or within chance."""
@@ -205,7 +205,8 @@ def computes_alike(parts: Iterable[VerifiedPart]) -> bool:
     """Say whether so many episodes are equal that this machine computes like the record's.
 
     Where the last bits of arithmetic differ, hardly an episode comes out equal. So if half of those
-    of a part do, a difference in the others is none of chance. Whole numbers are no evidence.
+    of a part do, differences in the others are not due to chance. Parts whose returns count
+    something (`counted`) are no evidence.
     """
     return any(2 * part.differing <= part.episodes for part in parts if not part.counted)
 
