@@ -36,7 +36,7 @@ def run(
         tasks: by default the study's.
         seeds: by default the protocol's.
         out: the folder; by default a new one under `studies/`.
-        on_event: is told what happens, see `gmc_bench.experiments.events`.
+        on_event: called with each event, see `gmc_bench.experiments.events`.
         reuse: a leaderboard's folder; runs that it has are taken from there and not repeated.
         **fields: of `ExperimentSpec`, for all runs, but for its method, task and seed; options of
             the study, see `Request.make`; and `launch`, what `Sweep.run` takes, e.g.
@@ -44,7 +44,7 @@ def run(
             says otherwise.
 
     Raises:
-        GmcBenchError: an option does not fit, nothing can be run, or a policy not be measured.
+        GmcBenchError: an option does not fit, nothing can be run, or a policy cannot be measured.
     """
     from gmc_bench.core.config import coerce
     from gmc_bench.core.errors import ConfigError
@@ -80,7 +80,7 @@ def resume(path: Path | str, *, on_event: "Listener | None" = None, **launch: An
 
     Args:
         path: the folder.
-        on_event: is told what happens.
+        on_event: called with each event.
         **launch: what `Sweep.resume` takes, e.g. `launcher="local", jobs=4`.
 
     Raises:

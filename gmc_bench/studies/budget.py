@@ -73,8 +73,8 @@ def agreement(
     Args:
         first: of each of M methods the scores (R, B) of its runs at one budget.
         second: the same at the other; B is that of `first`.
-        clusters: (B,), the number of each body's cluster, from 0; `None` where bodies are fixed,
-            no sample that stands for others.
+        clusters: (B,), the number of each body's cluster, from 0; `None` where bodies are a
+            fixed factor.
     """
     means = [np.array([scores.mean() for scores in side]) for side in (first, second)]
     tau = float(kendall(*means))
@@ -100,7 +100,7 @@ def agreement(
 
 
 def _members(num_bodies: int, clusters: IntArray | None) -> DoubleArray:
-    """Return which bodies are in which cluster, (B, G) of 0 and 1; fixed ones in one."""
+    """Return which bodies are in which cluster, (B, G) of 0 and 1; fixed bodies are one cluster."""
     labels = np.zeros(num_bodies, np.int64) if clusters is None else clusters
     return np.eye(labels.max() + 1)[labels]
 

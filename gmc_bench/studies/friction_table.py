@@ -43,7 +43,7 @@ _RULES = ("Friction rule", "Heading")
 def friction_number(
     friction: str, name: str, *, reading: str = "restarts", robot: str | None = None
 ) -> Number:
-    """Return what reads a metric of one friction, straight ahead, from a run.
+    """Return a function that reads a metric of one friction, straight ahead, from a run.
 
     Args:
         friction: name of the pair.
@@ -72,7 +72,7 @@ def friction_number(
 
 
 def direction_number(direction: str, name: str, robot: str | None = None) -> Number:
-    """Return what reads a metric of one direction from a run.
+    """Return a function that reads a metric of one direction from a run.
 
     Args:
         direction: its name.
@@ -155,7 +155,7 @@ def single_life_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
 
 
 def direction_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
-    """Return a row per method, direction and robot, on one friction; first of all robots' mean.
+    """Return a row per method, direction and robot, on one friction; first the mean over robots.
 
     Raises:
         ConfigError: runs were not measured alike.
@@ -275,7 +275,7 @@ def _scope(runs: Sequence[Outcome]) -> str:
 def _rules(runs: Sequence[Outcome]) -> tuple[str, str]:
     """Return how the runs were measured, see `_RULES`."""
     setting = _setting(runs)
-    # Runs of before there was a choice were left to turn.
+    # In runs older than this choice, nothing held the heading.
     return (setting["rule"], setting.get("heading", "free")) if setting else (NONE, NONE)
 
 

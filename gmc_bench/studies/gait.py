@@ -43,9 +43,9 @@ class Gait:
     speed: DoubleArray
     """(T,) float64, m/s, of the torso along world x."""
     episode_return: float
-    """Sum of the rewards so far."""
+    """Sum of the rewards of the T steps."""
     ended: str | None
-    """Why the episode ended; `None` if it was left before."""
+    """Why the episode ended; `None` if it was cut short."""
     control_dt: float
     """s."""
 
@@ -71,7 +71,7 @@ class Gait:
 
 @dataclass(frozen=True, kw_only=True)
 class GaitMetrics:
-    """What sums up a gait of T steps after its settling time; NaN where nothing can be said."""
+    """Summary of a gait of T steps after its settling time; NaN where a number is undefined."""
 
     feet: tuple[int, ...]
     """Limbs that touch the world at least once."""

@@ -30,7 +30,7 @@ def joint_phases(angles: DoubleArray) -> DoubleArray:
 
 
 def autocorrelation(values: DoubleArray) -> DoubleArray:
-    """Return how much a motion is like itself some steps later.
+    """Return the autocorrelation of a motion, over all of its columns together.
 
     With x the values less their mean over time, and both sums over t and over the columns j,
 

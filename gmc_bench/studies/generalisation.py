@@ -2,7 +2,7 @@
 
 A method's score on the unseen bodies is fitted as a straight line in log10 of the number of train
 bodies, over runs; each run trains on other bodies where the set has enough. Whether a line fits is
-tested against the scatter of runs at equal numbers.
+tested against the variance over runs at equal numbers.
 """
 
 import itertools
@@ -55,7 +55,7 @@ class Line:
     """Of the slope's 95 % interval over runs; `None`, as `high`, with fewer than three runs."""
     high: float | None
     p_bent: float | None
-    """Of the test that the means at all numbers lie on a line; `None` where it cannot be done."""
+    """p-value of the test for lack of fit; `None` where it cannot be done."""
 
     def at(self, count: float) -> float:
         """Return the score at a number of train bodies."""
@@ -67,20 +67,21 @@ class Crossing:
     """Where the lines of two methods meet."""
 
     count: float | None
-    """Train bodies, inside the numbers that were tried; `None` where they meet elsewhere."""
+    """Train bodies, inside the range that both methods have; `None` where they meet elsewhere."""
     low: float | None
-    """Of the 95 % interval; `None`, as `high`, unless nearly all resamples cross inside."""
+    """Of the 95 % interval; `None`, as `high`, unless 95 % of the resamples cross inside."""
     high: float | None
     share: float | None
     """Of the resamples, those that cross inside; `None` where a method has a single run at some
-    number of bodies, which says nothing about how runs scatter."""
+    number of bodies, which says nothing about the variance over runs."""
 
 
 def fit_line(series: Series) -> Line | None:
-    """Fit a line by least squares over runs, and test whether it is one.
+    """Fit a line by least squares over runs, and test it for lack of fit.
 
-    The interval of the slope is Student's, with the residual variance of the line. Lack of fit: F
-    test of the scatter of the means about the line against the scatter of runs about their means.
+    The interval of the slope is Student's, with the residual variance of the line. The F test for
+    lack of fit compares the mean square of the means about the line with that of the runs about
+    their means (pure error).
 
     Returns:
         `None` with fewer than two numbers of bodies.

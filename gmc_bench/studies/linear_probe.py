@@ -1,4 +1,4 @@
-"""Linear probes: what a linear map reads from features, on time that it was not fitted to."""
+"""Linear probes: what a linear map reads from features, on held-out control steps."""
 
 import warnings
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def split_by_time(step: IntArray, rng: np.random.Generator) -> tuple[IntArray, I
 
 
 def standardised(fitted: FloatArray, *others: FloatArray) -> list[FloatArray]:
-    """Remove the mean and standard deviation over rows of the first array from all of them.
+    """Standardise all arrays by the mean and standard deviation over rows of the first.
 
     Channels that are constant in the first array are only shifted.
     """
@@ -79,7 +79,7 @@ def balanced_accuracy(inputs: Sequence[FloatArray], known: IntArray, asked: IntA
 def explained_variance(
     inputs: Sequence[FloatArray], targets: Sequence[FloatArray], active: Sequence[BoolArray]
 ) -> float:
-    """Return R2 of ridge regressions, one per target, all targets taken together.
+    """Return R2 of ridge regressions, one per target, pooled over targets.
 
     Targets are standardised on the rows that are fitted to; R2 = 1 - sum of squared errors / sum of
     squared distances from the mean of the rows that are tested on.
@@ -87,7 +87,7 @@ def explained_variance(
     Args:
         inputs: features to fit to (N, W) and to test on (K, W).
         targets: (N, J) and (K, J).
-        active: (N, J) and (K, J) bool, False where a target counts for nothing.
+        active: (N, J) and (K, J) bool, False where a target does not count.
 
     Raises:
         ConfigError: no target varies.

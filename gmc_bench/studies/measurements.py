@@ -46,11 +46,11 @@ class FinishedRun:
     folder: Path
     """Of the study."""
     listener: Listener
-    """Told of progress."""
+    """Called with each event."""
 
     @cached_property
     def session(self) -> Session:
-        """Settings and bodies, on the threads and the device that there are here."""
+        """Settings and bodies, with the threads and the device that this machine has."""
         session = self.experiment.session
         threads, device = threads_here(session.config.threads), device_here(session.config.device)
         return replace(session, config=replace(session.config, threads=threads, device=device))
@@ -61,7 +61,7 @@ class FinishedRun:
         return self.experiment.policy
 
     def count(self, what: str, unit: str, total: int | None = None) -> Callable[..., None]:
-        """Return what tells of so much more that is done."""
+        """Return a function that reports progress: how many more units are done."""
         return counter(self.listener, f"{what} of {self.name}", unit, total)
 
 
@@ -83,7 +83,7 @@ class Measurement:
         """
 
     def setting(self, config: RunConfig, request: Request) -> dict[str, Any]:
-        """Return what decides the numbers beside the policy and the software."""
+        """Return what the numbers depend on besides the policy and the software."""
         return {}
 
     def measure(self, run: FinishedRun, request: Request) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Measurement:
     def compare(
         self, runs: Sequence[FinishedRun], request: Request
     ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
-        """Return what takes several policies at once: numbers by run, and pictures."""
+        """Measure several policies together; return numbers by run, and pictures."""
         return {}, []
 
 
@@ -171,7 +171,7 @@ class Friction(Measurement):
     keeps_numbers = True
 
     def require(self, session: Session, request: Request) -> None:
-        """Raise unless the run is about quadrupeds that can be had."""
+        """Raise unless the run is about quadrupeds that are available."""
         self.setting(session.config, request)
 
     def setting(self, config: RunConfig, request: Request) -> dict[str, Any]:
@@ -246,8 +246,8 @@ class GaitComparison(Measurement):
     ) -> tuple[dict[str, dict[str, Any]], list[Path]]:
         """Record an episode of every run, and draw those of one task and seed side by side.
 
-        Where one of these is not finished, or its simulation breaks, the others are left out, too,
-        unless the body was chosen: else it is one that suits all.
+        Unless a body was asked for, the one on which all of these together do best is taken; then
+        all of them are left out if one is not finished or its simulation breaks.
         """
         from gmc_bench.rendering.episode import EpisodeChoice, render_episode
         from gmc_bench.studies.gait_figure import plot_gait

@@ -71,7 +71,7 @@ def area(outcome: Outcome) -> float | None:
 
 
 def measured(name: str, factor: float = 1.0) -> Number:
-    """Return what reads a measured number by its name, times a factor."""
+    """Return a function that reads a measured number by its name, times a factor."""
 
     def read(outcome: Outcome) -> float | None:
         value = outcome.measured.get(name)

@@ -64,7 +64,7 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What linear probes read from representations, on time that they were not fitted to.
+    """What linear probes read from representations, on held-out control steps.
 
     Accuracies are balanced (mean recall of the classes), from 0 to 1.
     """
@@ -97,10 +97,10 @@ def collect(
     num_threads: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Features:
-    """Run every body with the mean actions of a policy, and keep what its actor makes of limbs.
+    """Run every body with the mean actions of a policy, and keep its actor's limb representations.
 
-    An episode that ends early starts again from another state, without a memory of the one before;
-    its steps go on counting, so that every body gives the same number of them.
+    An episode that ends early starts again from another state, with a fresh recurrent state; its
+    steps go on counting, so that every body gives the same number of them.
 
     Args:
         policy: who acts.
@@ -186,9 +186,9 @@ def probe(features: Features, seed: int) -> ProbeResult:
     multinomial logistic regression, and actions by ridge regression, one per joint slot, with the
     target standardised in the same way.
 
-    The last third of the time is held out, without the fifteenth in front of it. Neighbouring
-    control steps are nearly copies of each other: rows held out at random would be known already.
-    Every body occurs on both sides, which reading its identity needs.
+    The last third of the time is held out, and the fifteenth in front of it is left out. Rows held
+    out at random would leak, as neighbouring control steps are nearly copies of each other. Every
+    body occurs on both sides, which reading its identity needs.
 
     Where the decoder is a single linear map without a height map, as by default, actions are linear
     in what it reads: R2 is then 1 after communication by construction, and only the other value
@@ -236,8 +236,8 @@ def probe(features: Features, seed: int) -> ProbeResult:
 def plot_pca(features: Features, path: Path) -> None:
     """Draw limbs on the first two principal components, before and after communication.
 
-    Features are standardised. Components point to where their largest weight is positive, and
-    every limb keeps its colour in both panels. The same features give the same file.
+    Features are standardised. Components have the sign that makes their largest weight positive,
+    and every limb keeps its colour in both panels. The same features give the same file.
 
     Args:
         features: what to draw; `_DRAWN` rows of it where there are more.

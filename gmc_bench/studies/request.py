@@ -35,14 +35,14 @@ OPTIONS = {
     "counts": "bodies",
     "budgets": "budget",
 }
-"""Options, and what the study measures that they are for."""
+"""Options, and the value of `Study.measure` that each is for."""
 EQUAL, PER_BODY = "equal", "per-body"
-"""How many control steps runs with unlike numbers of bodies train."""
+"""Budgets of runs with different numbers of bodies: the same env steps, or the same per body."""
 _BODIES_OF_PROTOCOL = 100
 """With `PER_BODY`, a run of so many bodies trains the protocol's env steps, and others in
 proportion."""
 MAX_BUDGET = 10_000
-"""Times the protocol's env steps that a budget is at most; it is at least as small a part."""
+"""Largest multiple of the protocol's env steps that is a budget; the smallest is its reciprocal."""
 _VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
 
 
@@ -216,7 +216,7 @@ class Request:
         }
 
     def _bodies(self, base: ExperimentSpec, arm: Arm, seed: int) -> str | None:
-        """Return the bodies of a run: with each seed others, until the set has no more."""
+        """Return the bodies of a run: other ones with each seed, as long as the set has more."""
         name = base.bodies or self.study.body_set
         if arm.bodies is None or name is None:
             return base.bodies
@@ -263,7 +263,7 @@ def _counts(counts: Any) -> tuple[int, ...]:
     """Return numbers of bodies.
 
     Raises:
-        ConfigError: one is none, or below 1.
+        ConfigError: one is no integer, or below 1.
     """
     found: tuple[int, ...] = coerce(listed(counts), tuple[int, ...], "counts")
     if found and min(found) < 1:
@@ -275,7 +275,7 @@ def _fractions(budgets: Any) -> tuple[Fraction, ...]:
     """Return multiples of a number of steps, the smallest first.
 
     Raises:
-        ConfigError: they are not several positive numbers, or one is out of proportion.
+        ConfigError: they are not several positive numbers, or one is beyond `MAX_BUDGET`.
     """
     budgets = listed(budgets)
     try:
@@ -303,7 +303,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def _require_undecided(base: ExperimentSpec, arms: Sequence[Arm]) -> None:
-    """Raise if runs would differ in more than their variants, or the study would be undone."""
+    """Raise if settings would override what the study varies, or what it keeps the same."""
     varied = {*_VARIED, *(name for arm in arms for name in arm.settings)}
     decided = [name for name in ("seed", "preset") if getattr(base, name) is not None]
     decided += [name for name in base.settings if name in varied or name.startswith("model.")]

@@ -45,11 +45,11 @@ class ScalingRequest:
     parts: Sequence[str] = PARTS
     """Among `PARTS`, in this order."""
     seconds: float = 0.5
-    """On the repeats of each time."""
+    """s, spent on the repeats of each timing."""
     max_gib: float = 4.0
-    """Process memory of one measurement; beyond it there is none."""
+    """Limit of process memory, GiB, beyond which a measurement is abandoned."""
     max_seconds: float = 120.0
-    """Time of one measurement; beyond it there is none."""
+    """Limit of time, s, beyond which a measurement is abandoned."""
 
     @classmethod
     def make(cls, methods: Sequence[str] = (), parts: Sequence[str] = PARTS, **rest: Any) -> Self:
@@ -193,7 +193,7 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
     Args:
         request: what is asked for.
         path: a new folder, or one of an earlier study under the same conditions.
-        listener: told of progress.
+        listener: called with each event.
 
     Raises:
         ConfigError: the folder was measured under other conditions.
@@ -271,7 +271,7 @@ class Work:
     Args:
         path: folder of the study.
         limits: of every measurement.
-        listener: told of every cell.
+        listener: called with an event for every cell.
     """
 
     def __init__(self, path: Path, limits: Limits, listener: Listener) -> None:

@@ -25,7 +25,7 @@ class Arm:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What differs from the preset, by dotted name: `model.width`, `tokens.order`."""
     budget: Fraction = Fraction(1)
-    """Times the env steps that the run would have otherwise."""
+    """Multiple of the env steps that the run would have otherwise."""
     bodies: int | None = None
     """Train bodies, of the set that the study is run on; `None` for all."""
     parts: Mapping[str, str] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class Study:
     asked: tuple[str, ...] = ()
     """The methods unless it is asked for others; empty for the first of `methods`, or recmorph."""
     budgets: tuple[Fraction, ...] = (Fraction(1),)
-    """Times the env steps of the protocol; of a study of several methods, each is trained for
-    each."""
+    """Multiples of the protocol's env steps; of a study of several methods, each method is trained
+    for every one."""
     body_counts: tuple[int, ...] = ()
-    """Numbers of train bodies; of a study of several methods, each is trained on each."""
+    """Numbers of train bodies; of a study of several methods, each is trained on every one."""
     body_set: str | None = None
     """Set whose train bodies are counted, unless asked otherwise."""
     measure: Measure = "training"

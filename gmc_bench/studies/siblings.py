@@ -96,10 +96,11 @@ def summarize_orders(bodies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         bodies: as `score_sibling_orders` lists them.
 
     Returns:
-        `canonical` C and `permuted` P, means over bodies of their mean returns, P over the orders
-        that augmented training does not use; `drop` 100 (1 - P / C), `None` unless C is positive;
-        `tail`, mean over bodies of the mean over the lowest tenth of those orders; `permuted_all`,
-        P over all tested orders, the known ones too; `num_bodies`, `num_unseen`, `num_orders`.
+        `canonical` C and `permuted` P, means over bodies of their mean returns, P over the held-out
+        orders, which augmented training does not use; `drop` 100 (1 - P / C), `None` unless C is
+        positive; `tail`, mean over bodies of the mean over the lowest tenth of the held-out orders;
+        `permuted_all`, P over all tested orders, those of training too; `num_bodies`,
+        `num_unseen`, `num_orders`.
     """
     counted = [body for body in bodies if body["orders"]]
     if not counted:

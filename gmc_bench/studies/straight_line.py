@@ -21,7 +21,7 @@ class StraightLine:
 
     @property
     def slope_interval(self) -> tuple[float, float] | None:
-        """Student's 95 % confidence interval, for independent residuals of equal spread.
+        """Student's 95 % confidence interval, for independent residuals of equal variance.
 
         `None` for fewer than three points.
         """

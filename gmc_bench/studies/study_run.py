@@ -127,7 +127,7 @@ class StudyRun:
         return cls(read_request(place / STUDY), sweep)
 
     def subscribe(self, listener: Listener) -> None:
-        """Tell a function of what happens from now on."""
+        """Call a function with each event from now on."""
         self._emit.subscribe(listener)
         self.sweep.subscribe(listener)
 
@@ -140,7 +140,7 @@ class StudyRun:
             options: likewise.
 
         Raises:
-            GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
+            GmcBenchError: nothing, or nothing more, can be run, or a policy cannot be measured.
         """
         with launching(launcher, retries, options) as launched:
             self.require_measurable()
@@ -169,7 +169,7 @@ class StudyRun:
 
         Raises:
             RunFolderError: the folder is in use.
-            GmcBenchError: nothing can be run, nothing more, or a policy cannot be measured.
+            GmcBenchError: nothing, or nothing more, can be run, or a policy cannot be measured.
         """
         idle = self.sweep.is_done
         with launching(launcher, retries, options, idle=idle) as launched, self.sweep.locked():
