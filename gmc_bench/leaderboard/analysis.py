@@ -234,8 +234,9 @@ def analyse(table: ComparisonTable) -> TableAnalysis:
 def _statistics(rows: Sequence[RowAnalysis]) -> dict[str, list[float | None]]:
     """Return by name every statistic that could rank the rows; the first one does.
 
-    What is expected of the median and of the worst decile depends on the number of runs, because
-    both look at bodies' means over runs. So all rows take as many runs as the row with the fewest.
+    The expectation of the median and of the worst decile depends on the number of runs, because
+    both are computed from bodies' means over runs. So all rows take as many runs as the row with
+    the fewest.
     """
     num_runs = min((len(row.scores) for row in rows), default=0)
 

@@ -1,10 +1,10 @@
-"""Chance that recorded and repeated episodes differ so much, beyond their mean return.
+"""Permutation tests of recorded against repeated episodes, beyond their mean return.
 
 A mean says nothing about single bodies: a record that gives every body the same return, or that
 calls every episode one without a fall, may have the right mean. If recorded and repeated numbers
-are draws from the same distributions, they can change places: within a pair of the same body and
-start, and among all episodes of a body. All probabilities here follow from such exchanges of ranks,
-so that one absurd number neither hides the others nor is mistaken for them.
+are draws from the same distributions, they are exchangeable: within a pair of the same body and
+start, and among all episodes of a body. All p-values here are those of permutations of ranks, so
+that one outlier neither hides the other numbers nor is mistaken for them.
 """
 
 import math
@@ -18,15 +18,15 @@ from gmc_bench.records.parts import BodyReturns, Episode
 from gmc_bench.tasks.spec import TIME_LIMIT
 
 _MAX_EXCHANGES = 1000
-"""Ways to divide a body's episodes that stand for all, where there are more."""
+"""Permutations of a body's episodes that are enumerated, or drawn where there are more."""
 
 
 def chance_of_outcomes(recorded: Sequence[BodyReturns], found: Sequence[BodyReturns]) -> float:
-    """Return how likely the outcomes of bodies differ as much as these by chance, at most 1.
+    """Return the p-value of the outcomes of bodies: differences as large as these, by chance.
 
     Compared are how far bodies are apart in their mean returns; the returns, lengths and ends (by
-    the time limit or not) of each body; and lengths and ends over all episodes. The probability is
-    the smallest of these, times their number (Bonferroni).
+    the time limit or not) of each body; and lengths and ends over all episodes. The result is the
+    smallest of their p-values times their number (Bonferroni), at most 1.
 
     Args:
         recorded: B bodies.
@@ -42,7 +42,7 @@ def chance_of_outcomes(recorded: Sequence[BodyReturns], found: Sequence[BodyRetu
 
 
 def chance_of_shift(differences: DoubleArray) -> float:
-    """Return how likely differences (N,) lie so far to one side of zero by chance.
+    """Return the two-sided p-value of paired differences (N,) being symmetric about zero.
 
     Source:
         Wilcoxon 1945, Biometrics Bulletin 1, 80-83: the signed-rank test. Zeros are ranked, too,
@@ -56,10 +56,10 @@ def chance_of_shift(differences: DoubleArray) -> float:
 
 
 def _of_spread(old: DoubleArray, new: DoubleArray) -> float:
-    """Return the chance for how much farther apart (B,) numbers are on one of two sides.
+    """Return the p-value of old and new numbers (B,) having the same dispersion over bodies.
 
-    How far out a number lies is how far its rank among all is from the middle; the old and the new
-    number of a body change places.
+    A number's score is the distance of its rank among all from the middle rank; the old and the new
+    number of a body are exchanged.
 
     Source:
         Ansari and Bradley 1960, Annals of Mathematical Statistics 31, 1174-1189, for the scores.
@@ -70,11 +70,11 @@ def _of_spread(old: DoubleArray, new: DoubleArray) -> float:
 
 
 def _of_bodies(old: Sequence[DoubleArray], new: Sequence[DoubleArray]) -> float:
-    """Return the chance for how far the new numbers of each body are from the old ones.
+    """Return the p-value of each body's old and new numbers having the same distribution.
 
-    The rank sum of a body's old numbers among all of it, squared in units of its variance under
-    exchanges, is added up over bodies. The distribution of the sum has the mean, variance and
-    skewness that the exchanges give.
+    A body's statistic is the rank sum of its old numbers among all of its numbers, squared and
+    divided by its variance under permutation. The null distribution of the sum over bodies is the
+    Pearson type III with the mean, variance and skewness of the permutations.
     """
     total = variance = third = 0.0
     for count in {len(values) for values in old}:
@@ -97,7 +97,7 @@ def _of_bodies(old: Sequence[DoubleArray], new: Sequence[DoubleArray]) -> float:
 
 
 def _halves(count: int) -> IntArray:
-    """Return (S, count) places of one half of 2 * count numbers: all ways, or many."""
+    """Return (S, count) places of one half of 2 * count numbers: all halves, or a sample."""
     if math.comb(2 * count, count) <= _MAX_EXCHANGES:
         return np.array(list(combinations(range(2 * count), count)))
     rng = np.random.default_rng(0)
@@ -107,7 +107,7 @@ def _halves(count: int) -> IntArray:
 
 
 def _ranks(values: DoubleArray) -> DoubleArray:
-    """Return the ranks from 1 of each row of (B, N); equal numbers share theirs."""
+    """Return the ranks from 1 of each row of (B, N); equal numbers share the mean of theirs."""
     from scipy.stats import rankdata
 
     found: DoubleArray = rankdata(values, axis=1)

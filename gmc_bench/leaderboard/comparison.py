@@ -47,7 +47,7 @@ class MeanComparison:
     p_runs: float | None
     """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
     number of tests; `None` where a method has one run, or where all runs of either are equal and
-    there is nothing to borrow."""
+    there is no prior to moderate their variance."""
     p_both: float | None
     """The same with seeds and bodies as random factors; `None` also for bodies of one cluster."""
 
@@ -58,10 +58,10 @@ def compare_means(
     """Compare the means of all pairs of methods, paired by body.
 
     Two methods whose means are clearly positive are compared by the logarithms of their means, any
-    others by the means themselves. Runs scatter roughly in proportion to what they reach: standard
-    deviations differ as much as means do, those of logarithms much less, so that the runs of one
-    method say something about those of another. Clearly positive is a mean if that of every run is,
-    and if its 95 % interval over bodies is: near zero a logarithm is hardly known.
+    others by the means themselves. The standard deviation over runs is roughly proportional to the
+    mean: that of logarithms differs much less between methods, so that the runs of one method say
+    something about those of another. A mean is clearly positive if that of every run and the whole
+    95 % interval over bodies are: near zero a logarithm is hardly known.
 
     Args:
         methods: K matrices, (R_k, B) each, with the same bodies in the same order.
@@ -277,7 +277,7 @@ def probability_of_improvement(first: DoubleArray, second: DoubleArray) -> Estim
     Returns:
         The probability with its interval over runs, made on the scale of log(p / (1 - p)) so that
         it stays between 0 and 1. Without an interval when either method has one run, and when all
-        runs agree (as when every run of one method wins on every body): their spread is then
+        runs agree (as when every run of one method wins on every body): their variance is then
         zero, which does not make the probability certain.
 
     Source:
@@ -332,7 +332,7 @@ def significant_pairs(p_values: dict[tuple[int, int], float | None]) -> set[tupl
 
 @cache
 def _possible_true_nulls(methods: int) -> frozenset[int]:
-    """Return the numbers of equal pairs that are possible among so many methods.
+    """Return the possible numbers of true null hypotheses, equal pairs, among so many methods.
 
     One number for every partition of the methods into groups of equals.
     """

@@ -106,7 +106,7 @@ def _record_of(kept: KeptEvaluation, board: Board, path: Path) -> StoredRecord:
 
 
 def _limit(returns: Sequence[BodyReturns]) -> float:
-    """Return by how much two scores of one policy differ, at most but for one case in a thousand.
+    """Return what the difference of two scores of one policy exceeds once in a thousand by chance.
 
     The variance of a score is that of episodes around the mean of their body, or of all bodies
     where each has one episode; bodies may differ in it, so its degrees of freedom are Welch's.

@@ -143,7 +143,7 @@ def run_interval(scores: DoubleArray, statistic: Statistic) -> Estimate:
 
     Source:
         Tukey 1958, Bias and confidence in not quite large samples. The interval is centred on the
-        statistic itself, not on the mean of the pseudo-values, which scatters more for the
+        statistic itself, not on the mean of the pseudo-values, which varies more for the
         interquartile mean of few runs.
     """
     value, runs = statistic(scores), len(scores)
@@ -328,7 +328,7 @@ def two_way_variance(
     Returns:
         The sum less the interactions, which it counts twice, but never less than either variance;
         `None` where one of them is not known. Its degrees of freedom are V^2 / sum(V_i^2 / d_i)
-        over all of its terms, also those that are taken off.
+        over all of its terms, also those that are subtracted.
 
     Source:
         Cameron, Gelbach and Miller 2011, Robust inference with multiway clustering. Where each body

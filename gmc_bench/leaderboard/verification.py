@@ -61,16 +61,16 @@ def compare(
     two draws from the same distribution. Their differences d_i then have mean zero, and the mean
     must lie within t s / sqrt(n), with the standard deviation s of the d_i and Student's t.
 
-    The record has a share in s: one absurd episode in it raises the mean and s alike, so that this
+    The record contributes to s: one outlier among its episodes raises the mean and s alike, so this
     limit alone would let any score pass. A record that is better than what was found must therefore
-    also keep to t sqrt(2 V), with the variance V of the found mean from the spread of found
-    episodes around their bodies' means, or around the mean of all where bodies have one each.
-    The mean that the score is leaves out test bodies that were trained on and counts repeated ones
-    once; it must keep to the same limits. All limits share the false alarms. Episodes that rarely
-    and by far succeed break the second limit more often; such a record can be verified on the class
-    of machine that made it. Means say nothing about single bodies, lengths and ends; of these see
-    `chance_of_outcomes`. All this is about episodes that drift apart: where most are equal to the
-    last bit, all must be, see `computes_alike`.
+    also keep to t sqrt(2 V), with the variance V of the found mean, estimated within bodies,
+    or over all episodes where bodies have one each. The mean that is the score leaves out test
+    bodies that were trained on and counts repeated ones once; it must keep to the same limits. All
+    limits share the false-alarm rate. Returns with a heavy upper tail exceed the second limit more
+    often; such a record can be verified on the class of machine that made it. Means say nothing
+    about single bodies, lengths and ends; of these see `chance_of_outcomes`. All this is about
+    episodes that drift apart: where most are equal to the last bit, all must be, see
+    `computes_alike`.
 
     Args:
         recorded: what the record says, of the splits and modes that were run again.
@@ -149,8 +149,8 @@ def compare_friction(
 
     On another engine or hardware class, a metric may be larger here and smaller there, but not
     larger on almost all robots, frictions and directions: the differences of each metric are judged
-    by `chance_of_shift`, and all metrics share the false alarms. A single number may be off by any
-    amount there.
+    by `chance_of_shift`, and all metrics share the false-alarm rate. A single number may be off by
+    any amount there.
 
     Args:
         recorded: what the record says.
@@ -290,7 +290,7 @@ def _margin(terms: _Terms, false_alarms: float) -> float:
 
     Args:
         terms: the mean.
-        false_alarms: of each of the two limits.
+        false_alarms: probability with which chance exceeds each of the two limits.
     """
     gaps = terms.gaps
     if len(gaps) < 2:
@@ -332,7 +332,7 @@ def variance_of_mean(
 
 
 def quantile(tail: float, freedom: float) -> float:
-    """Return what Student's t exceeds with the probability `tail`."""
+    """Return what Student's t, of `freedom` degrees of freedom, exceeds with probability `tail`."""
     from scipy.stats import t
 
     return float(t.isf(tail, freedom))

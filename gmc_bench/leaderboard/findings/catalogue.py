@@ -1,7 +1,7 @@
 """The claims of the RecMorph paper about control, speed and features, as tests on our runs.
 
 Left out are statements about figures of single episodes, about why something happens, about which
-of several effects is the largest, and about how much seeds scatter.
+of several effects is the largest, and about the variance over seeds.
 """
 
 from typing import Any

@@ -113,11 +113,11 @@ class Pooled(Claim):
     needs: str = ""
     """What it would take for our number to be evidence, where it is none whatever comes out."""
     also: tuple[str, ...] = ()
-    """Methods whose means are told, too, though the claim is not about them."""
+    """Methods whose means are reported, too, though the claim is not about them."""
     also_metric: tuple[str, str] | None = None
-    """Another metric whose means are told, and what it is; it decides nothing."""
+    """Another metric whose means are reported, and what it is; it decides nothing."""
     tells_floor: bool = False
-    """Tell what no action at all reaches."""
+    """Whether to report the score of no action at all."""
 
     def labels(self) -> tuple[str, ...]:
         """Return the methods or variants that the claim is about."""
@@ -167,7 +167,7 @@ class Pooled(Claim):
         return {name: tuple(sorted(found[name])) for name in self.labels() if name in found}
 
     def _beside(self, evidence: Evidence, found: Mapping[str, Sample]) -> str:
-        """Return what is told of other methods, of another metric and of no action."""
+        """Return what is reported of other methods, of another metric and of no action."""
         told = [self._told(found[name]) for name in self.also if name in found]
         parts = [f"not in the paper's comparison: {', '.join(told)}"] if told else []
         if self.also_metric:
@@ -440,8 +440,8 @@ class Undecidable(Claim):
 def _wider(pooled: MeanComparison, own: MeanComparison) -> Estimate:
     """Return a difference with the wider of its intervals with pooled and with own variances.
 
-    Two variances say little about what variances are like: where they differ much, intervals of
-    their pool are too short.
+    Two sample variances hardly determine a prior: where the true ones differ much, intervals with
+    pooled variances are too short.
     """
     found = pooled.contrast.runs, own.contrast.runs
     return max(found, key=lambda item: -math.inf if item.high is None else item.high)

@@ -112,7 +112,7 @@ def _ceiling(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> Pe
 
 
 def _floor(evidence: Evidence, costs: Costs, name: str, pool: BoardPool) -> PendingRuns:
-    """Return the scores of first weights and of no action at all."""
+    """Return the scores of initial weights and of no action at all."""
     rules = SUITES.get(pool.suite).protocol(None, pool.task).evaluation
     bodies = _bodies(evidence, pool)
     number = bodies.num_train + bodies.num_test if bodies else 0

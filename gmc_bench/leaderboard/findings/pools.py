@@ -47,7 +47,7 @@ class PlannedRun:
     study: str = ""
     """Study and variant that it is for; empty where it is a row of a board."""
     steps: float = 1.0
-    """Times the env steps of the protocol."""
+    """Multiple of the env steps of the protocol."""
     evaluated: int = 0
     """Of a policy that is there and only scored: control steps at most; 0 for a training."""
     ranked: bool = False

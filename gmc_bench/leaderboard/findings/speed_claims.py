@@ -22,7 +22,7 @@ class LinearCost(Claim):
     key: str
     """Kind of the measurement and name of the cost, as a study of scaling has them."""
     beside: str
-    """Method whose exponent is told, too."""
+    """Method whose exponent is reported, too."""
 
     def command(self) -> str:
         """Return the study's command."""
@@ -109,8 +109,8 @@ class Fastest(Claim):
         )
         if len(ratios) < len(self.others):
             here += f"; {len(ratios)} of {len(self.others)} others were timed"
-        # It is faster than all if it is than each: no correction. That some other one is faster
-        # may come of there being many.
+        # Being faster than all requires every test to reject: no correction. That any other one is
+        # faster takes a single rejection among many: Bonferroni.
         level = 1.0 - 0.05 / len(self.others)
         faster = [name for name in ratios if median_interval(ratios[name], level)[1] < 1.0]
         slower = [name for name in ratios if median_interval(ratios[name], 0.95)[0] > 1.0]
@@ -132,8 +132,8 @@ def median_interval(values: Sequence[float], level: float) -> tuple[float, float
     """Return an interval for the median of independent values, from their order statistics.
 
     Its ends are the k-th values from either end with the largest k at which a binomial variable of
-    n tries with chance 1/2 is below k with at most (1 - level) / 2; with too few values for that,
-    it has no ends.
+    n trials with success probability 1/2 is below k with probability at most (1 - level) / 2; with
+    too few values for that, both ends are infinite.
     """
     from scipy.stats import binom
 
