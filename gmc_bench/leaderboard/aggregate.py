@@ -120,7 +120,7 @@ class ComparisonTable:
     references: tuple[Row, ...]
     """Single-robot controllers: they are scored on train bodies only and never ranked."""
     untrained: tuple[Row, ...]
-    """First weights of methods, and no action at all: the floor, never ranked."""
+    """Initial weights of methods, and no action at all: the floor, never ranked."""
     unranked: tuple[UnrankedRun, ...]
     torch_versions: tuple[str, ...]
     before_tuning: tuple[Row, ...] = ()

@@ -142,8 +142,8 @@ def read_board(folder: Path, *, any_weights: bool = False) -> Board:
 
     Args:
         folder: of records.
-        any_weights: only refuse a changed file of weights: no number comes from it, and who reads
-            it is told.
+        any_weights: list a changed file of weights as refused instead of raising: no number comes
+            from it, and reading it raises.
 
     Raises:
         RecordError: the folder does not exist, or the ledger's chain is broken, or a file that it

@@ -95,7 +95,7 @@ def render(found: Leaderboard) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What the site shows beside records."""
+    """What the site shows besides records."""
 
     methods: Mapping[str, MethodPage]
     """Descriptions of methods by id."""

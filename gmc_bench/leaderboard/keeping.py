@@ -155,7 +155,7 @@ def _require_new(path: Path, content: Kind, others: Mapping[Path, Kind]) -> None
 
 
 def _require_no_twins(new: Mapping[Path, Kind], board: Path) -> None:
-    """Raise if a new file holds what another file holds: the board could no more be built.
+    """Raise if a new file holds what another file holds: the board could no longer be built.
 
     Raises:
         RecordError: one does.
@@ -215,12 +215,12 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
 def study_file(folder: Path, board: Path) -> dict[Path, KeptStudy]:
     """Return what a leaderboard keeps of a finished study: its outcome.
 
+    Logs a warning if runs can count for no finding because of their settings.
+
     Raises:
         RecordError: the study is not complete, was made with several versions of the engine, does
             not say by which rules it was run, a run was made with uncommitted changes, or the
             folder has a name that no file can have.
-
-    Logs a warning if runs can count for no finding because of their settings.
     """
     study = read_study(folder / STUDY_FILE)
     again = f"'gmc-bench study --resume {folder}'"

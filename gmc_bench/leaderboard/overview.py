@@ -1,4 +1,4 @@
-"""Overview of all boards: methods x tasks, with what is missing said and never averaged over.
+"""Overview of all boards: methods x tasks, with what is missing stated, and never averaged over.
 
 A column is a board: a suite's task under its default protocol and bodies, or another table that has
 official runs under today's rules. A cell is one method's row there. Ranks in one column say nothing

@@ -300,7 +300,7 @@ def verify(
 
     Args:
         stored: the record.
-        weights: file of its weights, of all or of what acts.
+        weights: file of its weights: all of them, or only what acts (see `acting_weights`).
         ranked_only: run only the split and mode that the place in a table depends on.
         on_progress: gets the episodes done so far.
 
@@ -360,7 +360,7 @@ def verify(
 
 
 def _nobody(_event: object) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""
 
 
 class VerificationOutcome(NamedTuple):

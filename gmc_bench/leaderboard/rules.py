@@ -69,10 +69,10 @@ def rules_of_variants(
 
 
 def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | None:
-    """Return what an official run of a record's kind is here.
+    """Return the rules of the installed version for an official run of a record's kind.
 
     Args:
-        record: of which kind.
+        record: whose kind it is.
         tuned: whether the run has what its method keeps of its trials, if there is anything; by
             default, as the record says, since the protocol's own values are official too.
 

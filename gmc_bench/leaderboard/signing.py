@@ -121,7 +121,7 @@ def check_named(named: Path, root: Path) -> Iterator[Checked]:
 
 
 def missing_signature(record: Path, root: Path) -> str:
-    """Return why a new record cannot be added without, or with, the signature beside it, if so."""
+    """Return why a new record cannot be added as it is signed, or unsigned; empty if it can."""
     signers = read_signers(root)
     if signature_file(record).is_file():
         return _check(record, signers).problem

@@ -251,7 +251,7 @@ def _violations(submissions: Sequence[Submission], board: Board, root: Path) -> 
         place = _place(item.record)
         if place in there:
             yield _refusal(item, "duplicate", f"{there[place]} is of the same method and seed")
-        # One training under several seeds would look like several. First weights follow from the
+        # One training under several seeds would look like several. Initial weights follow from the
         # seed, and there are none of no action at all.
         if item.record.weights_digest in weights and not item.record.untrained:
             twin = weights[item.record.weights_digest]

@@ -54,7 +54,8 @@ def score_digits(table: ComparisonTable) -> int:
 
 def scored_split(table: ComparisonTable) -> Split:
     """Return the bodies that scores of a table are of, also where no row is ranked yet."""
-    shared = (row for row in table.all_rows if row.controller == "shared")  # others have no other
+    # Specialists are scored on train bodies only.
+    shared = (row for row in table.all_rows if row.controller == "shared")
     return next((row.split for row in shared), table.split)
 
 

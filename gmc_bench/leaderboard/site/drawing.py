@@ -20,7 +20,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.parts import Shape
 from gmc_bench.robots.schema import Robot
 
-AZIMUTH, ELEVATION = 35.0, 18.0  # degrees, of who looks
+AZIMUTH, ELEVATION = 35.0, 18.0  # degrees, of the viewer
 CM = 100.0  # per m, so that numbers stay short
 COLOURS = 8
 """Of limbs, in turn; the style sheet has them, and those of a quadruped's base and feet after."""
@@ -198,7 +198,7 @@ def _points_of_shape(shape: Shape) -> DoubleArray:
 
 
 def _view() -> DoubleArray:
-    """Return (3, 3) float64 with the rows right, down and away from who looks."""
+    """Return (3, 3) float64 with the rows right, down and away from the viewer."""
     azimuth, elevation = math.radians(AZIMUTH), math.radians(ELEVATION)
     away = np.array(
         [

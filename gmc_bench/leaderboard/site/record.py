@@ -84,7 +84,7 @@ def _metrics(item: FrictionResult, metrics: Mapping[str, str]) -> list[float | N
 
 
 def run_command(record: RunRecord) -> str:
-    """Return the command that repeats an official run, on a machine like its own to the bit."""
+    """Return the command that repeats an official run, bit for bit on a machine like its own."""
     machine = record.hardware
     return shlex.join(
         [
