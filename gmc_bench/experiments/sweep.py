@@ -253,7 +253,7 @@ class Sweep:
             written.
 
         Raises:
-            GmcBenchError: nothing can be run, or nothing more.
+            GmcBenchError: nothing, or nothing more, can be run.
         """
         with launching(launcher, retries, options) as launched:
             self.check_methods(trains_here=launched is None)
@@ -266,7 +266,7 @@ class Sweep:
             launched: see `launching`; `None` is this process.
 
         Raises:
-            GmcBenchError: nothing can be run, or nothing more.
+            GmcBenchError: nothing, or nothing more, can be run.
         """
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
@@ -292,7 +292,7 @@ class Sweep:
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
-            GmcBenchError: nothing can be run, or nothing more.
+            GmcBenchError: nothing, or nothing more, can be run.
         """
         with launching(launcher, retries, options, idle=self.is_done) as launched:
             return self.go_on(launched)
@@ -305,7 +305,7 @@ class Sweep:
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
-            GmcBenchError: nothing can be run, or nothing more.
+            GmcBenchError: nothing, or nothing more, can be run.
         """
         if self.resolved and (self.path is None or is_free(self.path)):
             self.check_methods(trains_here=launched is None)

@@ -35,7 +35,7 @@ class SweepRequest(NamedTuple):
         """Begin or continue the sweep.
 
         Raises:
-            GmcBenchError: nothing can be run, or nothing more.
+            GmcBenchError: nothing, or nothing more, can be run.
         """
         return self.sweep.resume(**self.launch.content())
 
