@@ -36,7 +36,7 @@ def _gradient_steps(optimizer: torch.optim.Optimizer) -> float:
     return float(state[0]["step"]) if state else 0.0
 
 
-class _Opponent:
+class _PlainTraining:
     """The plain training in a process of its own, which none of our settings reach.
 
     A trainer of ours changes torch's threads and the C library's allocator for its whole process.
@@ -120,16 +120,16 @@ def measure(
     spec, train = token_spec(SUITE, bodies, TASK), bodies.split("train")
     steps = protocol.steps_per_iteration
     config = run_config(bodies, protocol, threads=threads, precision=precision)
-    with contextlib.closing(_Opponent(train, spec, protocol, threads)) as opponent:
+    with contextlib.closing(_PlainTraining(train, spec, protocol, threads)) as plain:
         trainer = new_trainer(config, bodies)
 
         def progress() -> dict[str, float]:
             return {**parts_of(trainer), UPDATES: _gradient_steps(trainer.algorithm.optim)}
 
         turns = take_turns(
-            {"gmc-bench": side(trainer.iterate, steps), "plain": opponent.iterate},
+            {"gmc-bench": side(trainer.iterate, steps), "plain": plain.iterate},
             seconds,
-            counters={"gmc-bench": progress, "plain": lambda: opponent.progress},
+            counters={"gmc-bench": progress, "plain": lambda: plain.progress},
         )
     rows, figures = [], {}
     for name, timing in turns.items():
@@ -153,7 +153,7 @@ def measure(
             f"rollouts of {protocol.num_envs} environments x {protocol.rollout_length} steps, "
             f"{iterations} iterations of each side, in turns, on {threads} core(s).",
             "plain: AsyncVectorEnv, padded slots, torch.nn.RNN, autograd, torch.optim.Adam; see "
-            f"benchmarks/plain_training.py. Its networks run on {opponent.threads} "
+            f"benchmarks/plain_training.py. Its networks run on {plain.threads} "
             f"thread(s), the faster of 1 and {threads} in a trial before the measurement.",
         ],
         machine=describe_machine(threads),
@@ -174,7 +174,7 @@ def main() -> None:
         "--precision",
         choices=("float32", "bfloat16"),
         default="float32",
-        help="of gmc-bench's networks (default: float32); the opponent's are float32",
+        help="of gmc-bench's networks (default: float32); the plain ones are float32",
     )
     options = parser.parse_args()
     _use_cores(options.threads)

@@ -44,7 +44,7 @@ def stl_name(name: str) -> str:
     return name if suffix_of(name) == ".stl" else f"{name}.stl"
 
 
-def must_turn(name: str, data: bytes) -> bool:
+def needs_conversion(name: str, data: bytes) -> bool:
     """Return whether the engine can read a mesh only when `to_stl` has converted it.
 
     Raises:

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Self
 
-from gmc_bench.bodies.mesh_formats import must_turn
+from gmc_bench.bodies.mesh_formats import needs_conversion
 from gmc_bench.core.errors import MorphologyError
 
 _PACKAGE = Path(__file__).parents[2]
@@ -89,7 +89,7 @@ class Sandbox:
             FlawError: the engine refuses the model, crashes, or does not answer in time.
         """
         try:
-            turns = any([must_turn(*file) for file in files.items()])
+            turns = any([needs_conversion(*file) for file in files.items()])
         except ValueError as error:
             raise FlawError(str(error)) from error
         if turns and not self._turns_meshes:

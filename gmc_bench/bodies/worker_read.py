@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from gmc_bench.bodies.mesh_formats import must_turn, stl_name, to_stl
+from gmc_bench.bodies.mesh_formats import needs_conversion, stl_name, to_stl
 from gmc_bench.bodies.model_files import clean_name
 from gmc_bench.bodies.worker_frames import are_global, parse_global, to_local
 from gmc_bench.bodies.worker_urdf import (
@@ -52,7 +52,9 @@ class _Compiled(NamedTuple):
 def _compile(request: dict[str, Any], text: str) -> _Compiled:
     """Compile a model, a URDF if need be without what the engine refuses but need not."""
     files = {name: base64.b64decode(data) for name, data in request["files"].items()}
-    files |= {stl_name(name): _stl(name, d) for name, d in files.items() if must_turn(name, d)}
+    files |= {
+        stl_name(name): _stl(name, d) for name, d in files.items() if needs_conversion(name, d)
+    }
     try:
         return _Compiled(_compile_once(text, files))
     except ValueError as error:

@@ -68,7 +68,7 @@ class CellState:
         state = cls(**{name: value for name, value in content.items() if name in known})
         return state if state.phase in PHASES else replace(state, phase="to do")
 
-    def told_by(self, record: RunRecord) -> Self:
+    def with_record(self, record: RunRecord) -> Self:
         """Return the state with what the record of the finished run says."""
         return replace(
             self,
@@ -126,7 +126,7 @@ def read_state(sweep: Path, name: str, *, launched: bool = False) -> CellState:
     if state.phase == "finished":  # its record was taken away
         return replace(state, phase="stopped")
     held = is_alive(sweep / name)
-    if state.phase in RUNNING and not held and not (launched and _came_of_late(sweep, name)):
+    if state.phase in RUNNING and not held and not (launched and _is_recent(sweep, name)):
         return replace(state, phase="stopped")
     if state.phase in ("stopped", "failed") and held:  # by a process that writes no state
         return replace(state, phase="training", reason="", permanent=False)
@@ -140,7 +140,7 @@ def is_vouched_for(sweep: Path, name: str) -> bool:
     return record is not None and state is not None and state >= record
 
 
-def _came_of_late(sweep: Path, name: str) -> bool:
+def _is_recent(sweep: Path, name: str) -> bool:
     """Return whether a state was written recently beside a folder without a lease.
 
     The file's time counts and not `updated`: states that are sent are written again and again also

@@ -409,7 +409,7 @@ class Sweep:
                 except GmcBenchError as error:
                     state = replace(state, phase="failed", reason=str(error), permanent=True)
                 else:
-                    state = state if record is None else state.told_by(record)
+                    state = state if record is None else state.with_record(record)
             yield name, state
 
     @cached_property

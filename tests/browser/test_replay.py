@@ -324,7 +324,7 @@ def test_another_ground_takes_neither_the_view_nor_the_focus(tmp_path: Path, vis
         eye = page.evaluate("replay.eye()")
         for _ in range(2):
             number = page.evaluate("replay.number")
-            server.wish({"restart": True})
+            server.control({"restart": True})
             _wait(page, f"replay.number > {number}")
         _wait(page, "/step 0$/.test(document.querySelector('.numbers').textContent)")
         assert page.evaluate("replay.eye()") == eye

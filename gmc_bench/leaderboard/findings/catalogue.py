@@ -472,7 +472,7 @@ def _measured(friction: str, metric: str) -> dict[str, Any]:
         "unit": metric.partition(" (")[2].removesuffix(")"),
         "lower_is_better": metric != _PROGRESS,
         "remark": _OTHER_COMMAND if metric == _PROGRESS else "",
-        "tells_floor": True,
+        "shows_floor": True,
     }
 
 

@@ -116,7 +116,7 @@ class Pooled(Claim):
     """Methods whose means are reported, too, though the claim is not about them."""
     also_metric: tuple[str, str] | None = None
     """Another metric whose means are reported, and what it is; it decides nothing."""
-    tells_floor: bool = False
+    shows_floor: bool = False
     """Whether to report the score of no action at all."""
 
     def labels(self) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ class Pooled(Claim):
             there = [others[name] for name in self.labels() if name in others]
             there.sort(key=_mean, reverse=not self.lower_is_better)
             parts += [f"{what}: {', '.join(map(self._told, there))}"] if there else []
-        floor = self.pool.floor(evidence, self.metric) if self.tells_floor else None
+        floor = self.pool.floor(evidence, self.metric) if self.shows_floor else None
         parts += [f"no action at all: {self._told(floor).split(' ', 1)[1]}"] if floor else []
         return "".join(f"; {part}" for part in parts)
 

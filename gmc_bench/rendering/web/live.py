@@ -103,17 +103,17 @@ class LiveSimulation:
         """Time between two control steps, s."""
         return self._core.simulator.control_dt
 
-    def change(self, wish: Mapping[str, Any]) -> None:
-        """Change what somebody wishes; what is no number in its range is refused.
+    def change(self, controls: Mapping[str, Any]) -> None:
+        """Apply changes of the controls; values out of range are refused.
 
         Args:
-            wish: of `playing`, `speed`, `friction`, `push` (x and y, m/s, world), `body` and
+            controls: of `playing`, `speed`, `friction`, `push` (x and y, m/s, world), `body` and
                 `policy` (numbers in their lists), `restart`.
 
         Raises:
-            ConfigError: the wish makes no sense; nothing was changed by it.
+            ConfigError: a control or its value makes no sense; nothing was changed.
         """
-        match dict(wish):
+        match dict(controls):
             case {"playing": bool(playing)}:
                 self.playing = playing
             case {"speed": speed} if _is_within(speed, *SPEEDS):
@@ -136,7 +136,9 @@ class LiveSimulation:
             case {"restart": True}:
                 self._begin(self._body)
             case _:
-                raise ConfigError(f"this cannot be done: {sorted(wish)}; see the page's controls")
+                raise ConfigError(
+                    f"this cannot be done: {sorted(controls)}; see the page's controls"
+                )
 
     def step(self) -> None:
         """Advance by one control step; where an episode ends, the next one begins."""

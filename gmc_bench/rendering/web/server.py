@@ -24,7 +24,7 @@ from gmc_bench.rendering.web.page import make_page
 ADDRESS = "127.0.0.1"
 PORT = 8765
 MAX_VIEWERS = 5
-"""Browser tabs at a time. Browsers open six connections to a server: one is left for wishes."""
+"""Browser tabs at a time. Browsers open six connections to a server: one is left for controls."""
 _MAX_WISH = 1000  # bytes
 _LENGTH = re.compile("[0-9]{1,9}")  # Python makes no number of thousands of digits
 _FRAMES_PER_S = 30
@@ -45,7 +45,7 @@ class LiveServer:
 
     def __init__(self, simulation: LiveSimulation, port: int = PORT) -> None:
         self._simulation = simulation
-        self._wishes: Queue[Mapping[str, Any]] = Queue(100)
+        self._queue: Queue[Mapping[str, Any]] = Queue(100)
         self._news = threading.Condition()
         self._scene, self._frame, self._count = "", "", 0
         self._number = 0
@@ -88,10 +88,10 @@ class LiveServer:
         """Let `serve` return."""
         self._over.set()
 
-    def wish(self, wish: Mapping[str, Any]) -> None:
+    def control(self, controls: Mapping[str, Any]) -> None:
         """Ask for a change, which comes with the next step; beyond a hundred they are dropped."""
         with suppress(Full):
-            self._wishes.put_nowait(wish)
+            self._queue.put_nowait(controls)
 
     @contextmanager
     def viewing(self) -> Iterator[bool]:
@@ -141,15 +141,15 @@ class LiveServer:
                 clock = time.monotonic()
 
     def _change(self) -> bool:
-        """Do what was wished for; return whether anything was."""
+        """Apply the queued changes of the controls; return whether there were any."""
         changed = False
         while True:
             try:
-                wish = self._wishes.get_nowait()
+                controls = self._queue.get_nowait()
             except Empty:
                 return changed
             with suppress(GmcBenchError):
-                self._simulation.change(wish)
+                self._simulation.change(controls)
                 changed = True
 
     def _publish(self) -> None:
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """Take a wish."""
+        """Take changes of the controls."""
         if not self._is_allowed():
             return
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip()
@@ -203,13 +203,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         try:
-            wish = json.loads(self.rfile.read(int(length)))
+            controls = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
-            wish = None
-        if not isinstance(wish, dict):
+            controls = None
+        if not isinstance(controls, dict):
             self._send(HTTPStatus.BAD_REQUEST)
             return
-        self.server.live.wish(wish)
+        self.server.live.control(controls)
         self._send(HTTPStatus.NO_CONTENT)
 
     def _is_allowed(self) -> bool:

@@ -1,4 +1,4 @@
-"""The plain opponent computes what gmc-bench computes: network, targets, losses, whole updates."""
+"""The plain implementation computes what gmc-bench does: network, targets, losses, updates."""
 
 from dataclasses import replace
 
@@ -142,7 +142,7 @@ def test_new_weights_are_drawn_alike():
 
 @pytest.fixture
 def alike(trainer, plain):
-    """Return one rollout of ours with its targets, and the same for the plain opponent."""
+    """Return one rollout of ours with its targets, and the same for the plain implementation."""
     trainer.collector.collect(trainer.buffer)
     buffer = trainer.buffer
     buffer.truncated[3, 1] = buffer.diverged[3, 1] = True

@@ -68,7 +68,7 @@ def test_envpool_is_asked_for_every_block():
 
 
 @pytest.mark.parametrize("slow", [1, 4])
-def test_the_opponent_keeps_the_faster_number_of_threads(slow):
+def test_the_plain_training_keeps_the_faster_number_of_threads(slow):
     class Plain:
         threads = 4
 

@@ -153,9 +153,9 @@ def test_files_that_hold_no_mesh_are_named(read, content, reason):
 def test_a_binary_stl_that_begins_like_text_is_left_alone():
     data = mesh_formats.to_stl("part.stl", text_stl().encode())
     binary = b"solid".ljust(80) + data[80:]
-    assert not mesh_formats.must_turn("part.stl", binary)
-    assert mesh_formats.must_turn("part.stl", b"\n" + text_stl().encode())
-    assert not mesh_formats.must_turn("solid.obj", text_stl().encode())
+    assert not mesh_formats.needs_conversion("part.stl", binary)
+    assert mesh_formats.needs_conversion("part.stl", b"\n" + text_stl().encode())
+    assert not mesh_formats.needs_conversion("solid.obj", text_stl().encode())
 
 
 def test_without_trimesh_an_stl_of_text_is_named(read, monkeypatch):

@@ -95,7 +95,7 @@ def test_the_speed_is_that_of_the_last_half_second(subject):
         assert frame["speed"] == pytest.approx(expected)
 
 
-def test_wishes_come_true(simulation):
+def test_controls_change_the_simulation(simulation):
     before = simulation._core.simulator.data(0).qvel.copy()
     simulation.change({"push": [2.0, -1.5]})
     pushed = simulation._core.simulator.data(0).qvel - before
@@ -136,7 +136,7 @@ def test_another_policy_gets_the_same_body_where_it_knows_it(subject):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "controls",
     [
         {}, {"body": 3}, {"body": -1}, {"body": "0"}, {"policy": 2}, {"speed": 0},
         {"speed": float("nan")}, {"friction": 1e9}, {"push": [9, 0]}, {"push": [0]},
@@ -145,9 +145,9 @@ def test_another_policy_gets_the_same_body_where_it_knows_it(subject):
         {"push": [2.9, 2.9]}, {"speed": 10**400}, {"body": 10**400},
     ],
 )  # fmt: skip
-def test_other_wishes_are_refused(simulation, wish):
+def test_other_controls_are_refused(simulation, controls):
     with pytest.raises(ConfigError, match="cannot be done"):
-        simulation.change(wish)
+        simulation.change(controls)
 
 
 def test_an_unknown_body_is_refused(subject):
@@ -180,8 +180,8 @@ def ask(server, method="GET", path="/", body=None, **headers):
 def test_only_pages_of_this_machine_are_served(server):
     own = f"http://127.0.0.1:{server.port}"
     assert ask(server)[0] == ask(server, Host=f"localhost:{server.port}")[0] == 200
-    wish = {"body": b'{"speed": 2}', "Content_Type": "application/json"}
-    assert ask(server, "POST", "/control", Origin=own, **wish)[0] == 204
+    controls = {"body": b'{"speed": 2}', "Content_Type": "application/json"}
+    assert ask(server, "POST", "/control", Origin=own, **controls)[0] == 204
     strangers = (
         {"Host": "robots.example"},  # a name that was let point here
         {"Host": f"robots.example:{server.port}"},
@@ -198,7 +198,7 @@ def test_only_pages_of_this_machine_are_served(server):
     for headers in strangers:
         for path in ("/", "/events"):
             assert ask(server, path=path, **headers) == (403, b""), headers
-        assert ask(server, "POST", "/control", **wish, **headers)[0] == 403, headers
+        assert ask(server, "POST", "/control", **controls, **headers)[0] == 403, headers
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
         hosts = f"Host: 127.0.0.1:{server.port}\r\nHost: robots.example\r\n"
         raw.sendall(f"GET / HTTP/1.1\r\n{hosts}\r\n".encode())

@@ -223,7 +223,7 @@ def test_what_does_not_decide_is_told_beside_what_does() -> None:
     )  # fmt: skip
     plain = Superiority(**TEXTS, first="swat", second="bot").find(board, {})
     found = Superiority(
-        **TEXTS, first="swat", second="bot", also=("smr", "gcnt"), tells_floor=True, unit="m",
+        **TEXTS, first="swat", second="bot", also=("smr", "gcnt"), shows_floor=True, unit="m",
         also_metric=("train_score", "on the train bodies"),
     ).find(board, {})  # fmt: skip
     assert (found.verdict, found.missing) == (plain.verdict, plain.missing)
@@ -233,7 +233,7 @@ def test_what_does_not_decide_is_told_beside_what_does() -> None:
     )
     assert found.samples == plain.samples
     assert [sample.label for sample in plain.samples] == ["swat", "bot"]
-    nothing = Superiority(**TEXTS, first="swat", second="gcnt", tells_floor=True).find(board, {})
+    nothing = Superiority(**TEXTS, first="swat", second="gcnt", shows_floor=True).find(board, {})
     assert (nothing.verdict, nothing.here) == ("not run yet", "")
     assert nothing.links == plain.links != ()
     assert Superiority(**TEXTS, first="bigru", second="gcnt").find(board, {}).links == ()
