@@ -562,11 +562,7 @@ class Policy:
             )
         seen = observed(observation, self.spec, np.zeros(1, np.int64))
         table = shown_table(observation, self.spec)
-        parts = (
-            table.context, table.limb_padding_mask, table.action_padding_mask, table.parents,
-            table.loops,
-        )  # fmt: skip
-        content = b"".join(part.tobytes() for part in parts if part is not None)
+        content = shown_content(observation, self.spec)
         if self._bound is None or self._shown != content:
             require_body(table)
             self._bound, self._shown = self.on(table, 1), content
