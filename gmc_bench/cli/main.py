@@ -73,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parser.reject_unknown(unknown)
                 parser.print_help()
                 return 2
+            parsed.parser.reject_early(arguments[: arguments.index(parsed.verb)])
             if not getattr(parsed, "passes_on", False):  # to settings that have no options
                 parsed.parser.reject_unknown(unknown)
             return int(with_engine(with_open_paths, parsed.execute, parsed, unknown, arguments))
