@@ -59,7 +59,7 @@ def add_options(parser: Parser) -> None:
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
     text = "body set; SET:N: its first N bodies only, SET:N@S: from the S-th"
     add("--morphologies", metavar="SET", help=text)
-    text = "train nothing: score the first weights, as a reference (so does --method zero-action)"
+    text = "train nothing: score the initial weights, as a reference (so does --method zero-action)"
     add("--untrained", action="store_true", help=text)
     add("--env-steps", metavar="N", type=integer(1), help="train for another number of steps")
     add("--config", metavar="FILE", type=Path, help="YAML settings (method's under 'model')")

@@ -36,8 +36,8 @@ from gmc_bench.records.store import read_record
 from gmc_bench.training.run_config import RunConfig
 
 POLL_S = 0.1
-TELL_S = 1.0
-"""Seconds between two looks at the states of what runs."""
+REPORT_S = 1.0
+"""Seconds between two readings of the states of what runs."""
 PAGE_S = 5.0
 LOST_LIMIT = 20
 """How often a run may be taken away (nodes lost, jobs preempted) before that counts as failing."""
@@ -91,7 +91,7 @@ class Driver:
     """What was said to be missing."""
     _finished: dict[str, Path] = field(init=False, default_factory=dict)
     _measured: Measured = field(init=False, default_factory=Measured)
-    _told: float = field(init=False, default=0.0)
+    _reported: float = field(init=False, default=0.0)
     _drawn: float = field(init=False, default=0.0)
 
     def run(self) -> tuple[StoredRecords, dict[str, str]]:
@@ -129,7 +129,7 @@ class Driver:
             raise
         finally:
             self.launcher.close()
-            self._tell(is_over=True)
+            self._report(is_over=True)
         self.emit(SweepFinished(records, self.failures))
         return records, self.failures
 
@@ -203,8 +203,8 @@ class Driver:
         while self._ended:
             self._settle(self._ended[0])
             self._ended.popleft()
-        if time.monotonic() - self._told >= TELL_S:
-            self._tell()
+        if time.monotonic() - self._reported >= REPORT_S:
+            self._report()
         time.sleep(POLL_S)
 
     def _settle(self, ended: Ended) -> None:
@@ -270,12 +270,12 @@ class Driver:
                 name = self._ended.popleft().name
                 self._given.pop(name, None)
                 self.states[name] = read_state(self.path, name)
-            if time.monotonic() - self._told >= TELL_S:
-                self._tell()
+            if time.monotonic() - self._reported >= REPORT_S:
+                self._report()
             time.sleep(POLL_S)
 
-    def _tell(self, *, is_over: bool = False) -> None:
-        self._told = time.monotonic()
+    def _report(self, *, is_over: bool = False) -> None:
+        self._reported = time.monotonic()
         for name in self._given:
             state = read_state(self.path, name, launched=not is_over)
             running = state.phase in RUNNING or state.phase == "finished"
@@ -288,8 +288,8 @@ class Driver:
         left = time_left((*self._given, *self._todo), self.runs, self.states, self._measured)
         overview = SweepOverview(self.path, self.states, left.seconds, left.is_least, is_over)
         self.emit(SweepMoved(overview))
-        if is_over or self._told - self._drawn >= PAGE_S:
-            self._drawn = self._told
+        if is_over or self._reported - self._drawn >= PAGE_S:
+            self._drawn = self._reported
             # A page that is out of date harms nobody; states and records tell of a full disk.
             with contextlib.suppress(StorageError):
                 write_page(self.path / PAGE, overview)

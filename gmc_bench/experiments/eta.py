@@ -133,13 +133,13 @@ class ETA:
     def time_of(self, task: str) -> str:
         """Return how long a whole task takes, training and scoring."""
         speed = self._speed()
-        return self._told(None if speed is None else self._planned[task] / speed, 1)
+        return self._text(None if speed is None else self._planned[task] / speed, 1)
 
     def time_left(self) -> str:
         """Return how long everything that is left takes, e.g. `about 31 min`."""
         speed = self._speed()
         if not self._open:
-            return self._told(0.0, 0)
+            return self._text(0.0, 0)
         if speed is None:
             return "unknown"
         left = sum(self._planned[task] for task in self._open) / speed
@@ -149,7 +149,7 @@ class ETA:
             own = steps / seconds if steps and seconds > 0 else speed
             rest = max(0, self._planned[self._task] - training.env_steps)
             left += rest / own - self._planned[self._task] / speed
-        return self._told(left, len(self._open))
+        return self._text(left, len(self._open))
 
     def headline(self) -> str:
         """Return what a progress bar says, e.g. `task 2 of 5, about 31 min left for all`."""
@@ -166,7 +166,7 @@ class ETA:
         steps, seconds = sum(item[0] for item in found), sum(item[1] for item in found)
         return steps / seconds if steps and seconds > 0 else None
 
-    def _told(self, training: float | None, tasks: int) -> str:
+    def _text(self, training: float | None, tasks: int) -> str:
         """Return a duration in words: seconds of training and a number of tasks to score."""
         if training is None:
             return "unknown"

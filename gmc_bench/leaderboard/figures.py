@@ -176,17 +176,17 @@ def _svg(figure: "Figure") -> bytes:
 
 
 def _styles(rows: Sequence[RowAnalysis]) -> list[_Style]:
-    return [_Style(COLOURS[colour], DASHES[dashes]) for colour, dashes in looks(rows)]
+    return [_Style(COLOURS[colour], DASHES[dashes]) for colour, dashes in row_styles(rows)]
 
 
-def looks(rows: Sequence[RowAnalysis]) -> list[tuple[str, int]]:
-    """Return the look of each row: a name in `COLOURS` and a place in `DASHES`.
+def row_styles(rows: Sequence[RowAnalysis]) -> list[tuple[str, int]]:
+    """Return the style of each row: a name in `COLOURS` and a place in `DASHES`.
 
-    It differs between rows as long as there are looks left.
+    It differs between rows as long as there are styles left.
     """
     methods = [row.row.key.method for row in rows]
     repeated = [method in methods[:place] for place, method in enumerate(methods)]
-    # Names that own a look choose first, further rows of a method last.
+    # Names that own a style choose first, further rows of a method last.
     order = sorted(range(len(rows)), key=lambda n: (repeated[n], methods[n] not in _KNOWN, n))
     chosen: dict[int, tuple[str, int]] = {}
     for place in order:

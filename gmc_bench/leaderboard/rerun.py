@@ -50,7 +50,7 @@ from gmc_bench.suites.method_rules import protocol_digest, unlike_tuning
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 
 FIRST_WEIGHTS_SHARE, FIRST_WEIGHTS_GAP = 1e-4, 1e-5
-"""By how much first weights may differ on another machine: a share, and an amount. A step of
+"""By how much initial weights may differ on another machine: a share, and an amount. A step of
 training moves them by more."""
 
 
@@ -262,7 +262,7 @@ def _require_first_weights(
 ) -> None:
     """Raise unless the policy of an untrained record is the one that training starts from.
 
-    On another engine or hardware class, the last bits of first weights and statistics may differ.
+    On another engine or hardware class, the last bits of initial weights and statistics may differ.
 
     Args:
         stored: the record; one of a training passes.
@@ -467,7 +467,7 @@ def verify_one(
         require_registered(stored.record.config, path)  # also where no line lists it
     weights = find_weights(stored, board, folders, path)
     found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
-    return _told(stored, found)
+    return _as_outcome(stored, found)
 
 
 def _bodies_missing(set_id: str) -> str | None:
@@ -488,7 +488,7 @@ def _outcome(
         found = verify(stored, weights, ranked_only=ranked_only, on_progress=on_progress)
     except GmcBenchError as error:
         return VerificationOutcome("not verified", 1, f"{stored.path}: {error}")
-    return _told(stored, found)
+    return _as_outcome(stored, found)
 
 
 def _in_processes(
@@ -513,6 +513,6 @@ def _in_processes(
             pool.shutdown(cancel_futures=True)
 
 
-def _told(stored: StoredRecord, found: Verification) -> VerificationOutcome:
+def _as_outcome(stored: StoredRecord, found: Verification) -> VerificationOutcome:
     kind: Literal["verified", "failed"] = "verified" if found.passed else "failed"
     return VerificationOutcome(kind, 1, f"{stored.path}: {found.outcome}", found)

@@ -9,7 +9,7 @@ import numpy as np
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.friction_metrics import READINGS
-from gmc_bench.leaderboard.chance import chance_of_outcomes, chance_of_shift
+from gmc_bench.leaderboard.permutation_tests import p_value_of_outcomes, p_value_of_shift
 from gmc_bench.records.kept import KeptEvaluation
 from gmc_bench.records.kinship import contents
 from gmc_bench.records.parts import BodyReturns, FrictionResult, Hardware
@@ -68,7 +68,7 @@ def compare(
     bodies that were trained on and counts repeated ones once; it must keep to the same limits. All
     limits share the false-alarm rate. Returns with a heavy upper tail exceed the second limit more
     often; such a record can be verified on the class of machine that made it. Means say nothing
-    about single bodies, lengths and ends; of these see `chance_of_outcomes`. All this is about
+    about single bodies, lengths and ends; of these see `p_value_of_outcomes`. All this is about
     episodes that drift apart: where most are equal to the last bit, all must be, see
     `computes_alike`.
 
@@ -110,7 +110,7 @@ def compare(
         mean, margin = _judged(items, again)
         judged: dict[str, Any] = {"margin": None, "passed": not different}
         if comparison == "interval":
-            chance = chance_of_outcomes(items, [again[_place(item)] for item in items])
+            chance = p_value_of_outcomes(items, [again[_place(item)] for item in items])
             likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
             counted = all(pair.recorded.episode_return.is_integer() for pair in pairs) or None
             judged = {"margin": margin, "chance": chance, "counted": counted, "passed": likely}
@@ -149,7 +149,7 @@ def compare_friction(
 
     On another engine or hardware class, a metric may be larger here and smaller there, but not
     larger on almost all robots, frictions and directions: the differences of each metric are judged
-    by `chance_of_shift`, and all metrics share the false-alarm rate. A single number may be off by
+    by `p_value_of_shift`, and all metrics share the false-alarm rate. A single number may be off by
     any amount there.
 
     Args:
@@ -182,7 +182,7 @@ def compare_friction(
                 gap = 0.0 if was is None or now is None else now - was
                 gaps.setdefault(f"{reading}.{name}", []).append(gap)
     by_chance = comparison == "interval"
-    chance = min(1.0, len(gaps) * min(chance_of_shift(np.array(item)) for item in gaps.values()))
+    chance = min(1.0, len(gaps) * min(p_value_of_shift(np.array(item)) for item in gaps.values()))
     likely = chance >= 1.0 - CONFIDENCE
     return VerifiedFriction(
         results=len(pairs),

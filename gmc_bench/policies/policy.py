@@ -98,7 +98,7 @@ class Policy:
         self.method = method or model.method.id
         self.digests = tuple(digests)
         self.random_state: torch.Tensor | None = None
-        """State of torch's generator behind the first weights: networks that draw random numbers
+        """State of torch's generator behind the initial weights: networks that draw random numbers
         in training (dropout) go on from there."""
         self.acts_only = False
         """Whether it was read without its critic: it can act, but not be trained further."""
@@ -241,7 +241,7 @@ class Policy:
         options: PolicyOptions,
         num_bodies: int,
     ) -> "Policy":
-        """Return a policy whose first weights are drawn from torch's generator."""
+        """Return a policy whose initial weights are drawn from torch's generator."""
         model = ActorCritic(
             found,
             config,
@@ -572,7 +572,7 @@ class Policy:
 def run_seeds(seed: int) -> list[int]:
     """Return a run's seeds, four numbers.
 
-    They are those of the first weights, of minibatches, of action noise, and, the fourth, of both
+    They are those of the initial weights, of minibatches, of action noise, and, the fourth, of both
     the environments of training and the draws of sequences of limbs.
 
     Raises:

@@ -162,7 +162,7 @@ UNTRAINED: dict[str, Any] = {
     "env_steps_per_s": 0.0,
     "config": {"untrained": True},
 }
-"""Changes of `make_record` for a record of first weights."""
+"""Changes of `make_record` for a record of initial weights."""
 
 
 def make_friction(robots: int = 2) -> list[dict[str, Any]]:

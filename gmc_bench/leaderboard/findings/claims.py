@@ -168,19 +168,19 @@ class Pooled(Claim):
 
     def _beside(self, evidence: Evidence, found: Mapping[str, Sample]) -> str:
         """Return what is reported of other methods, of another metric and of no action."""
-        told = [self._told(found[name]) for name in self.also if name in found]
-        parts = [f"not in the paper's comparison: {', '.join(told)}"] if told else []
+        also = [self._described(found[name]) for name in self.also if name in found]
+        parts = [f"not in the paper's comparison: {', '.join(also)}"] if also else []
         if self.also_metric:
             metric, what = self.also_metric
             others = self.pool.samples(evidence, metric)
             there = [others[name] for name in self.labels() if name in others]
             there.sort(key=_mean, reverse=not self.lower_is_better)
-            parts += [f"{what}: {', '.join(map(self._told, there))}"] if there else []
+            parts += [f"{what}: {', '.join(map(self._described, there))}"] if there else []
         floor = self.pool.floor(evidence, self.metric) if self.shows_floor else None
-        parts += [f"no action at all: {self._told(floor).split(' ', 1)[1]}"] if floor else []
+        parts += [f"no action at all: {self._described(floor).split(' ', 1)[1]}"] if floor else []
         return "".join(f"; {part}" for part in parts)
 
-    def _told(self, sample: Sample) -> str:
+    def _described(self, sample: Sample) -> str:
         mean = f"{sample.label} {figure(_mean(sample))}"
         return f"{mean} {self.unit}" if self.unit else mean
 
@@ -277,10 +277,10 @@ class Lead(Pooled):
             return self._judge_behind(f"{here}; behind {', '.join(behind[best])}", behind)
         if len(ahead) == len(self.others):
             return Finding("seen here", here)
-        told = f"; significantly ahead of {len(ahead)} of {len(others)}"
+        count = f"; significantly ahead of {len(ahead)} of {len(others)}"
         if len(ahead) == len(others):
             power = f"runs of {', '.join(left)}"
-        return Finding("cannot be decided with these runs", here + told, power)
+        return Finding("cannot be decided with these runs", here + count, power)
 
     def _judge_behind(self, here: str, behind: Mapping[str, Sequence[str]]) -> Finding:
         """Return what is found where the best of ours is significantly behind another.

@@ -8,7 +8,7 @@ from gmc_bench.core.escape import one_line
 from gmc_bench.leaderboard.aggregate import ComparisonTable, Row, RowKey
 from gmc_bench.leaderboard.analysis import Estimate, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.caveats import caveats
-from gmc_bench.leaderboard.figures import looks
+from gmc_bench.leaderboard.figures import row_styles
 from gmc_bench.leaderboard.footnotes import footnotes
 from gmc_bench.leaderboard.published import published_for
 from gmc_bench.leaderboard.references import Scale, core_seconds, steps_per_body
@@ -192,7 +192,7 @@ def _charts(analysis: TableAnalysis) -> list[dict[str, Any]]:
     """Return the drawings of a table that a script makes interactive."""
     named, colours = labels(analysis.table), list(COLOURS)
     # As in the figures of the same table.
-    shown_as = [(colours.index(colour), dashes) for colour, dashes in looks(analysis.rows)]
+    shown_as = [(colours.index(colour), dashes) for colour, dashes in row_styles(analysis.rows)]
     curves = [
         Series(
             named[item.row.key], item.curve.env_steps.astype(float), item.curve.mean,

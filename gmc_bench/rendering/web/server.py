@@ -121,16 +121,16 @@ class LiveServer:
 
     def _simulate(self) -> None:
         simulation = self._simulation
-        clock = told = time.monotonic()
+        clock = sent = time.monotonic()
         while not self._over.is_set():
             changed = self._change()
             if self._viewers and simulation.playing:
                 simulation.step()
                 clock += simulation.control_dt / simulation.speed
                 now = time.monotonic()
-                if changed or now - told >= 1 / _FRAMES_PER_S:
+                if changed or now - sent >= 1 / _FRAMES_PER_S:
                     self._publish()
-                    told = now
+                    sent = now
                 if now - clock > _BEHIND:
                     clock = now
                 self._over.wait(max(0.0, clock - now))

@@ -113,7 +113,7 @@ def config():
 def _quick(monkeypatch, tmp_path):
     (tmp_path / "plan.yaml").touch()
     monkeypatch.setattr(driving, "POLL_S", 0.0)
-    monkeypatch.setattr(driving, "TELL_S", 0.0)
+    monkeypatch.setattr(driving, "REPORT_S", 0.0)
 
 
 def drive(path, config, ways, retries=1):
@@ -327,7 +327,7 @@ def test_a_run_that_has_its_record_is_finished_before_its_process_ends(tmp_path,
     driver = Driver(tmp_path, {"a": config}, Scripted({}), 0, lambda event: None)
     driver.states = driver._given = {"a": CellState()}
     finish(tmp_path, "a", config)
-    driver._tell()
+    driver._report()
     assert driver.states["a"].phase == "finished"
 
 
@@ -383,7 +383,7 @@ def test_a_run_that_sends_states_and_no_lease_counts_as_running(tmp_path, config
     driver = Driver(tmp_path, {"a": config}, Scripted({}), 0, lambda event: None)
     driver.states = driver._given = {"a": CellState()}
     write_state(tmp_path, "a", CellState(phase="scoring", env_steps=5))
-    driver._tell()
+    driver._report()
     assert driver.states["a"].phase == "scoring"
     assert read_state(tmp_path, "a").phase == "stopped"  # of nobody who has it
     assert read_overview(tmp_path, ["a"]).states["a"].phase == "stopped"
@@ -391,7 +391,7 @@ def test_a_run_that_sends_states_and_no_lease_counts_as_running(tmp_path, config
         assert read_overview(tmp_path, ["a"]).states["a"].phase == "scoring"
     long_ago = time.time() - 61
     os.utime(state_file(tmp_path, "a"), (long_ago, long_ago))
-    driver._tell()
+    driver._report()
     assert driver.states["a"].phase == "waiting"
     write_state(tmp_path, "a", CellState(phase="training"))
     (tmp_path / "a").mkdir()
@@ -430,7 +430,7 @@ def test_a_worker_that_was_killed_elsewhere_has_failed_once_its_lease_is_void(tm
     driver.run()
     assert read_state(tmp_path, "a").phase == "training"
     os.utime(tmp_path / "a" / NAME, (1, 1))
-    driver._tell()
+    driver._report()
     assert read_state(tmp_path, "a").phase == "failed"
 
 
@@ -631,7 +631,7 @@ def test_what_waits_in_a_queue_does_not_run(tmp_path, config, running, left):
     for name in names[:running]:
         half = replace(measured, phase="training", env_steps=steps // 2)
         write_state(tmp_path, name, replace(half, env_steps_planned=steps))
-    driver._tell()
+    driver._report()
     assert told[0].overview.time_left == pytest.approx(left)
 
 

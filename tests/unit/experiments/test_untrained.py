@@ -1,4 +1,4 @@
-"""Runs that train nothing: first weights of a method, and no action at all."""
+"""Runs that train nothing: initial weights of a method, and no action at all."""
 
 import hashlib
 import shutil

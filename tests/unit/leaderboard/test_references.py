@@ -98,7 +98,7 @@ def test_the_floor_is_the_specialist_untrained_or_no_action() -> None:
         told = " ".join(grid(make_overview([_analyse(METHOD, *records)], ())))
         assert f"train score, from {floor} (0) to a separate policy for each body (1)." in told
     assert _analyse(METHOD, MLP, START).scale is None
-    for other in ({"preset": "paper"}, {"method_version": 2}):  # another network's first weights
+    for other in ({"preset": "paper"}, {"method_version": 2}):  # another network's initial weights
         unlike = _record(HALF, "mlp", **{**UNTRAINED, "controller": "single_robot", **other})
         floor = _analyse(METHOD, MLP, IDLE, unlike).scale.floor  # type: ignore[union-attr]
         assert floor.key.method == "zero-action"

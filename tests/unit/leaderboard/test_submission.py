@@ -332,7 +332,7 @@ def test_a_version_of_a_method_is_tuned_once(tmp_path: Path, board: Path) -> Non
     _refuse([again], board, "tuned-once", "of version 1 has other ones")
     add([tuned("second", 2, 0.002), tuned("raised", 1, 0.003, version=2)], board)
     add([tuned("large", 1, 0.003, preset="paper")], board)  # another network
-    add([tuned("floor", 1, 0.003, **UNTRAINED)], board)  # first weights have no use for them
+    add([tuned("floor", 1, 0.003, **UNTRAINED)], board)  # initial weights have no use for them
     add([tuned("third", 3, 0.002)], board)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm, rankdata, t, wilcoxon
 
 from gmc_bench.core.errors import RecordError
 from gmc_bench.core.types import DoubleArray
-from gmc_bench.leaderboard.chance import _halves, chance_of_outcomes, chance_of_shift
+from gmc_bench.leaderboard.permutation_tests import _halves, p_value_of_outcomes, p_value_of_shift
 from gmc_bench.leaderboard.verification import (
     compare,
     compare_friction,
@@ -353,7 +353,7 @@ def test_the_chance_of_returns_of_bodies_by_hand() -> None:
     shape = 4.0 * variance**3 / third**2
     chance = gammaincc(shape, shape + total * math.sqrt(shape / variance))
     assert 0.0 < chance < 0.1 / SIX
-    found = chance_of_outcomes(make_returns("test", old), make_returns("test", new))
+    found = p_value_of_outcomes(make_returns("test", old), make_returns("test", new))
     assert found == pytest.approx(SIX * chance)
 
 
@@ -378,17 +378,17 @@ def test_the_chance_of_how_far_bodies_are_apart_by_hand() -> None:
     expected = wilcoxon(farther, zero_method="zsplit").pvalue
     assert expected < 0.5 / SIX
     for pair in ((recorded, found), (found, recorded)):
-        assert chance_of_outcomes(*pair) == pytest.approx(SIX * expected)
+        assert p_value_of_outcomes(*pair) == pytest.approx(SIX * expected)
 
 
 def test_numbers_that_stay_speak_against_a_shift() -> None:
     differences = np.arange(1.0, 9.0)
-    assert chance_of_shift(differences) == 2 / 2**8
+    assert p_value_of_shift(differences) == 2 / 2**8
     # 100 zeros have the ranks 1 to 100, half of which count on either side; ranks of 108 numbers
     # have the variance 108 x 109 x 217 / 24, less (100^3 - 100) / 48 as so many share theirs.
     above = sum(range(101, 109)) + 5050 / 2 - 108 * 109 / 4
     spread = np.sqrt(108 * 109 * 217 / 24 - (100**3 - 100) / 48)
-    found = chance_of_shift(np.concatenate([np.zeros(100), differences]))
+    found = p_value_of_shift(np.concatenate([np.zeros(100), differences]))
     assert found == pytest.approx(2 * norm.sf(above / spread))
 
 
@@ -420,7 +420,7 @@ def test_outcomes_of_honest_records_are_unlikely_as_often_as_they_should_be(
             for item, row in zip(items, lengths, strict=True)
         ]
 
-    chances = np.array([chance_of_outcomes(draw(), draw()) for _ in range(tries)])
+    chances = np.array([p_value_of_outcomes(draw(), draw()) for _ in range(tries)])
     # Six probabilities of numbers that depend on each other: fewer false alarms than allowed.
     assert np.mean(chances <= 0.1) < 0.1 + 3.0 * np.sqrt(0.09 / tries)
     assert np.mean(chances <= 0.5) > 0.15

@@ -93,7 +93,7 @@ def in_float64(monkeypatch):
     of_table, one_at_a_time, first = Policy.of_table, threading.Lock(), []
 
     def made(*arguments, **options):
-        with one_at_a_time:  # first weights come from torch's generator, of which a process has one
+        with one_at_a_time:  # initial weights come from the one generator of torch
             if not first:
                 first.append(of_table(*arguments, **options))
             return copy.deepcopy(first[0])

@@ -55,7 +55,7 @@ def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
 
 
 def test_a_body_starts_with_the_bits_that_it_would_have_alone(make_bank_trainer):
-    """First weights, start states and the noise on actions; what it learns differs by rounding."""
+    """Initial weights, start states and the noise on actions; learning differs by rounding."""
     together = make_bank_trainer("together")
     trainers = [make_bank_trainer(f"alone{k}", bodies=BODIES[k : k + 1]) for k in range(3)]
     for trainer in (together, *trainers):
@@ -107,7 +107,7 @@ def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer):
 
 
 def test_another_seed_gives_every_body_another_run(make_bank_trainer):
-    """First weights, start states, the noise on actions and the order of transitions."""
+    """Initial weights, start states, the noise on actions and the order of transitions."""
     trainers = first, second = make_bank_trainer("a", seed=0), make_bank_trainer("b", seed=1)
     for trainer in trainers:
         trainer.sharing.begin(trainer.buffer)

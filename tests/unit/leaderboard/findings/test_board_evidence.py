@@ -190,7 +190,7 @@ def test_who_does_no_better_than_nothing_is_named() -> None:
 
 
 def test_nothing_is_what_no_action_reaches_on_the_same_bodies() -> None:
-    """A policy for each body has no other bodies; first weights are not nothing."""
+    """A policy for each body has no other bodies; initial weights are not nothing."""
     board = make_board(swat=(90.0, 91.0, 92.0), **{"zero-action": (5.0, 5.1, 5.2)})
     (table,) = board.analyses
     sets = {"morphologies": table.table.rows[0].runs[0].record.morphologies}

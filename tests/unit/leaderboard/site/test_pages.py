@@ -9,7 +9,7 @@ import pytest
 from gmc_bench.conformance.morphologies import star
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
-from gmc_bench.leaderboard.figures import looks
+from gmc_bench.leaderboard.figures import row_styles
 from gmc_bench.leaderboard.site.board import board_context, challenge, compare_context
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, by_body, columns_of
@@ -97,7 +97,9 @@ def test_a_learning_curve_lies_within_its_interval(analysis: TableAnalysis) -> N
 
 
 def test_a_method_looks_in_charts_as_in_the_figures(analysis: TableAnalysis) -> None:
-    expected = [(list(COLOURS).index(colour), dashes) for colour, dashes in looks(analysis.rows)]
+    expected = [
+        (list(COLOURS).index(colour), dashes) for colour, dashes in row_styles(analysis.rows)
+    ]
     assert len(set(expected)) == len(analysis.rows) == 3
     for chart in board_context(analysis, "T")["charts"]:
         assert [(line.colour, line.dashes) for line in chart["chart"].lines] == expected

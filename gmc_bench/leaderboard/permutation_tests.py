@@ -21,7 +21,7 @@ _MAX_EXCHANGES = 1000
 """Permutations of a body's episodes that are enumerated, or drawn where there are more."""
 
 
-def chance_of_outcomes(recorded: Sequence[BodyReturns], found: Sequence[BodyReturns]) -> float:
+def p_value_of_outcomes(recorded: Sequence[BodyReturns], found: Sequence[BodyReturns]) -> float:
     """Return the p-value of the outcomes of bodies: differences as large as these, by chance.
 
     Compared are how far bodies are apart in their mean returns; the returns, lengths and ends (by
@@ -32,16 +32,16 @@ def chance_of_outcomes(recorded: Sequence[BodyReturns], found: Sequence[BodyRetu
         recorded: B bodies.
         found: the same ones in the same order, with as many episodes each.
     """
-    chances = [_of_spread(_means(recorded), _means(found))]
+    p_values = [_of_spread(_means(recorded), _means(found))]
     for number in _NUMBERS:
         old, new = _of(recorded, number), _of(found, number)
-        chances.append(_of_bodies(old, new))
+        p_values.append(_of_bodies(old, new))
         if number is not _return:  # means of returns have limits of their own
-            chances.append(chance_of_shift(np.concatenate(new) - np.concatenate(old)))
-    return min(1.0, len(chances) * min(chances))
+            p_values.append(p_value_of_shift(np.concatenate(new) - np.concatenate(old)))
+    return min(1.0, len(p_values) * min(p_values))
 
 
-def chance_of_shift(differences: DoubleArray) -> float:
+def p_value_of_shift(differences: DoubleArray) -> float:
     """Return the two-sided p-value of paired differences (N,) being symmetric about zero.
 
     Source:
@@ -66,7 +66,7 @@ def _of_spread(old: DoubleArray, new: DoubleArray) -> float:
     """
     ranks = _ranks(np.concatenate([old, new])[None])[0]
     out = np.abs(ranks - (len(ranks) + 1) / 2)
-    return chance_of_shift(out[len(old) :] - out[: len(old)])
+    return p_value_of_shift(out[len(old) :] - out[: len(old)])
 
 
 def _of_bodies(old: Sequence[DoubleArray], new: Sequence[DoubleArray]) -> float:
