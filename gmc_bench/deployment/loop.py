@@ -57,7 +57,7 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TrialResult:
+class TrialOutcome:
     """One trial."""
 
     outcome: Outcome
@@ -157,7 +157,7 @@ def run_trial(
     realtime: bool = True,
     hold_heading: bool = True,
     on_step: Callable[[], None] = lambda: None,
-) -> TrialResult:
+) -> TrialOutcome:
     """Run one trial.
 
     In real time, each control step starts when the wall clock says so; the time from reading to
@@ -208,7 +208,7 @@ def run_trial(
     if outcome == "success" and mean < COMPLETED_SHARE * loop.speed:
         outcome = "motion not completed"
         reason = f"{mean:.2f} m/s along the command of {loop.speed:.2f} m/s"
-    return TrialResult(
+    return TrialOutcome(
         outcome=outcome,
         reason=reason,
         steps=taken,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gmc_bench.core.table import Table
-from gmc_bench.deployment.loop import COMPLETED_SHARE, TrialResult
+from gmc_bench.deployment.loop import COMPLETED_SHARE, TrialOutcome
 from gmc_bench.deployment.trials import RAMP_SECONDS, Conditions, Trial
 from gmc_bench.robots import get_robot
 from gmc_bench.robots.schema import BUILT_IN
@@ -26,7 +26,7 @@ class Attempt:
     """From 0."""
     seed: int
     conditions: Conditions
-    result: TrialResult
+    result: TrialOutcome
     origin: str = BUILT_IN
     """Where the simulated body comes from."""
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from gmc_bench.core.escape import one_line
 from gmc_bench.core.html import make_environment, policy_hash, to_bytes
 from gmc_bench.experiments.cell_state import RUNNING, SweepOverview
-from gmc_bench.experiments.sweep_texts import Row, headline, rows_of
+from gmc_bench.experiments.sweep_texts import RunTexts, headline, rows_of
 from gmc_bench.records.store import write_atomic
 
 REFRESH_S = 5
@@ -47,7 +47,7 @@ def make_page(overview: SweepOverview) -> bytes:
     return to_bytes(text)
 
 
-def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[Row]]], int]:
+def _groups(overview: SweepOverview) -> tuple[list[tuple[str, list[RunTexts]]], int]:
     """Return the tables by title, what needs attention first, and how many rows are left out."""
     phases = (
         ("Running", (*RUNNING, "waiting")),

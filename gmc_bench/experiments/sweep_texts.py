@@ -26,7 +26,7 @@ _QUIET_S = 60.0
 
 
 @dataclass(frozen=True)
-class Row:
+class RunTexts:
     """One run as texts."""
 
     name: str
@@ -52,17 +52,17 @@ class Row:
         ]  # fmt: skip
 
 
-def rows_of(overview: SweepOverview, phases: Iterable[str]) -> list[Row]:
+def rows_of(overview: SweepOverview, phases: Iterable[str]) -> list[RunTexts]:
     """Return the runs of a sweep in some phases as texts, in order."""
     wanted = set(phases)
     return [_row(name, state) for name, state in overview.states.items() if state.phase in wanted]
 
 
-def _row(name: str, state: CellState) -> Row:
+def _row(name: str, state: CellState) -> RunTexts:
     planned = state.env_steps_planned
     share = 1.0 if state.phase == "finished" else state.env_steps / planned if planned else 0.0
     left = state.time_left()
-    return Row(
+    return RunTexts(
         one_line(name),
         state.phase if state.attempt < 2 else f"{state.phase} (attempt {state.attempt})",
         f"{share:.3f}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.experiments.trials import Trial
+from gmc_bench.experiments.trials import TuningTrial
 from gmc_bench.methods.tuning import Range
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ DIGITS = 3
 
 
 def draw(
-    ranges: Mapping[str, Range], number: int, trials: Sequence[Trial], seed: int
+    ranges: Mapping[str, Range], number: int, trials: Sequence[TuningTrial], seed: int
 ) -> dict[str, float]:
     """Return the settings of a trial, which follow from its number and those before it.
 
@@ -57,7 +57,9 @@ def spread(ranges: Mapping[str, Range], number: int, seed: int) -> dict[str, flo
     return found
 
 
-def suggest(ranges: Mapping[str, Range], trials: Sequence[Trial], seed: int) -> dict[str, float]:
+def suggest(
+    ranges: Mapping[str, Range], trials: Sequence[TuningTrial], seed: int
+) -> dict[str, float]:
     """Return what optuna's tree-structured Parzen estimator would try next."""
     import optuna
 

@@ -18,7 +18,7 @@ DIVERGED = "diverged.json"
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """One choice of settings and what came of it."""
 
     number: int
@@ -43,12 +43,12 @@ class TuningResult:
 
     key: str
     """Suite, task and protocol, as `MethodSpec.tuned` names them."""
-    trials: tuple[Trial, ...]
+    trials: tuple[TuningTrial, ...]
     content: dict[str, Any]
     """Everything about the search, as `tuning.json` has it."""
 
     @property
-    def best(self) -> Trial:
+    def best(self) -> TuningTrial:
         """The trial with the highest mean training return, the first of equals.
 
         Raises:
@@ -115,7 +115,7 @@ def _content(path: Path, needed: str) -> dict[str, Any]:
         ) from error
 
 
-def best_of(trials: Sequence[Trial]) -> Trial:
+def best_of(trials: Sequence[TuningTrial]) -> TuningTrial:
     """Return the trial with the highest mean training return, the first of equals.
 
     Raises:

@@ -52,8 +52,8 @@ from gmc_bench.experiments.trial_settings import DIGITS, SPREAD, draw
 from gmc_bench.experiments.trials import (
     DIVERGED,
     RETURN,
-    Trial,
     TuningResult,
+    TuningTrial,
     best_of,
     read_diverged,
     read_result,
@@ -356,7 +356,7 @@ class Tuning:
     def _finish(self, folder: TuningFolder) -> TuningResult:
         self._emit(FolderOpened(folder.path))
         self._warn_of_short_runs()
-        trials: list[Trial] = []
+        trials: list[TuningTrial] = []
         versions: list[Mapping[str, str]] = []
         for number in range(self.spec.trials):
             settings = self.first
@@ -364,7 +364,7 @@ class Tuning:
                 settings = draw(self.ranges, number, trials, self.spec.sampler_seed)
             self._emit(Remark(f"trial {number + 1} of {self.spec.trials}: {_shown(settings)}"))
             runs = {seed: self._run(folder, number, settings, seed) for seed in self.spec.seeds}
-            trial = Trial(
+            trial = TuningTrial(
                 number,
                 settings,
                 {seed: run.returned for seed, run in runs.items()},
@@ -458,7 +458,7 @@ class Tuning:
         )
 
     def _content(
-        self, trials: Sequence[Trial], versions: Sequence[Mapping[str, str]]
+        self, trials: Sequence[TuningTrial], versions: Sequence[Mapping[str, str]]
     ) -> dict[str, Any]:
         choice, spec, best = self.choice, self.spec, best_of(trials)
         hardware = collect_hardware(check_threads(self._threads))

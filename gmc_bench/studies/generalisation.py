@@ -34,7 +34,7 @@ _PANEL_INCHES = (4.4, 3.4)
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class MethodRuns:
     """The runs of one method on one task, all of which are finished."""
 
     counts: DoubleArray
@@ -44,7 +44,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """score = level + slope log10(train bodies)."""
 
     level: float
@@ -76,7 +76,7 @@ class Crossing:
     number of bodies, which says nothing about the variance over runs."""
 
 
-def fit_line(series: Series) -> Line | None:
+def fit_line(series: MethodRuns) -> FittedLine | None:
     """Fit a line by least squares over runs, and test it for lack of fit.
 
     The interval of the slope is Student's, with the residual variance of the line. The F test for
@@ -103,10 +103,10 @@ def fit_line(series: Series) -> Line | None:
         within = pure / (len(y) - len(groups))
         bend = max(line.residual_squares - pure, 0.0) / more
         p_bent = float(f.sf(bend / within, more, len(y) - len(groups)))
-    return Line(line.intercept, line.slope, low, high, p_bent)
+    return FittedLine(line.intercept, line.slope, low, high, p_bent)
 
 
-def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
+def crossing(first: MethodRuns, second: MethodRuns, seed: int = 0) -> Crossing | None:
     """Return where two lines meet, with an interval over runs.
 
     The interval is that of a bootstrap that draws, for each method and number of bodies on its
@@ -142,7 +142,7 @@ def crossing(first: Series, second: Series, seed: int = 0) -> Crossing | None:
     return Crossing(count, low, high, share)
 
 
-def _line(series: Series) -> StraightLine:
+def _line(series: MethodRuns) -> StraightLine:
     return fit_straight_line(np.log10(series.counts), series.scores)
 
 
@@ -152,14 +152,14 @@ def _meet(first: StraightLine, second: StraightLine) -> float | None:
     return None if steeper == 0.0 else (second.intercept - first.intercept) / steeper
 
 
-def _resampled(series: Series, random: np.random.Generator) -> Series:
+def _resampled(series: MethodRuns, random: np.random.Generator) -> MethodRuns:
     counts, scores = [], []
     for count in np.unique(series.counts):
         runs = series.scores[series.counts == count]
         drawn = runs[random.integers(len(runs), size=len(runs) - 1)]
         counts += [count] * len(drawn)
         scores += list(drawn)
-    return Series(np.array(counts, np.float64), np.array(scores, np.float64))
+    return MethodRuns(np.array(counts, np.float64), np.array(scores, np.float64))
 
 
 def growth_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
@@ -284,13 +284,13 @@ def _of(outcomes: Sequence[Outcome], task: str, method: str) -> list[Outcome]:
     return [item for item in outcomes if (item.task, item.arm.parts[METHOD]) == (task, method)]
 
 
-def _series(runs: Sequence[Outcome], number: Number = read.test_score) -> Series | None:
+def _series(runs: Sequence[Outcome], number: Number = read.test_score) -> MethodRuns | None:
     """Return the runs of a method; `None` where one of them lacks the number."""
     values = [number(run) for run in runs]
     there = [value for value in values if value is not None]
     if not values or len(there) < len(values):
         return None
-    return Series(np.array([_count(run) for run in runs]), np.array(there, np.float64))
+    return MethodRuns(np.array([_count(run) for run in runs]), np.array(there, np.float64))
 
 
 def _gap(outcome: Outcome) -> float | None:

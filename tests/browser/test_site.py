@@ -12,7 +12,7 @@ from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build_site
 from gmc_bench.leaderboard.site import build as site_pages
-from gmc_bench.leaderboard.site.drawing import BodySet
+from gmc_bench.leaderboard.site.drawing import DrawnSet
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import RefusedFile, StoredRecord, record_digest
 from gmc_bench.rendering.web.page import linked_files, make_page
@@ -67,7 +67,7 @@ def drawn_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of 60 train and 60 test bodies that are drawn."""
     records = synthetic_records(2, 1, 60)
     digests = [entry.body_digest for entry in records[0].returns]
-    at_hand = BodySet(dict.fromkeys(digests, biped()))
+    at_hand = DrawnSet(dict.fromkeys(digests, biped()))
     monkeypatch.setattr(site_pages, "bodies_at_hand", lambda *_: at_hand)
     stored = [
         StoredRecord(f"results/{place}.json", record, record_digest(record))

@@ -12,7 +12,7 @@ import pytest
 from gmc_bench.conformance.check_method import check_method
 from gmc_bench.core.config import to_dict
 from gmc_bench.experiments.trial_settings import SPREAD, draw
-from gmc_bench.experiments.trials import Trial
+from gmc_bench.experiments.trials import TuningTrial
 from gmc_bench.experiments.tuning import TuningSpec, rules_digest
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
@@ -203,7 +203,7 @@ def test_a_tuning_tries_today_what_the_kept_trials_tried():
         method = METHODS.get(name)
         for content in read_trials(name, method.tuning).values():
             tried = [
-                Trial(item["number"], item["settings"], item["returns"], 0.0)
+                TuningTrial(item["number"], item["settings"], item["returns"], 0.0)
                 for item in content["trials"]
             ]
             assert len(tried) == today.trials

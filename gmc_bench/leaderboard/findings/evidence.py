@@ -112,7 +112,7 @@ class Evidence:
         ]
 
 
-class Kept(NamedTuple):
+class KeptFiles(NamedTuple):
     """The files beside a leaderboard's records, by path below its folder."""
 
     studies: dict[str, KeptStudy]
@@ -133,13 +133,13 @@ def read_evidence(analyses: Sequence[TableAnalysis], folder: Path) -> Evidence:
     return Evidence(tuple(item for item in analyses if not is_earlier(item.table)), *kept)
 
 
-def read_kept(folder: Path) -> Kept:
+def read_kept(folder: Path) -> KeptFiles:
     """Read the files beside a leaderboard's records.
 
     Raises:
         RecordError: one was changed, is something else, or has a name that pages could not show.
     """
-    return Kept(
+    return KeptFiles(
         {f"{STUDIES}/{path.name}": read_study(path) for path in _files(folder / STUDIES)},
         {f"{EVALUATIONS}/{path.name}": read_evaluation(path)
          for path in _files(folder / EVALUATIONS)},
@@ -148,7 +148,7 @@ def read_kept(folder: Path) -> Kept:
     )  # fmt: skip
 
 
-def require_once(kept: Kept) -> None:
+def require_once(kept: KeptFiles) -> None:
     """Raise for two files of which somebody could choose one.
 
     Raises:

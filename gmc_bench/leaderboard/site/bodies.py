@@ -6,7 +6,7 @@ from typing import Any
 
 from gmc_bench.leaderboard.site import names
 from gmc_bench.leaderboard.site.body import TableColumn, level_of, tag
-from gmc_bench.leaderboard.site.drawing import BodySet
+from gmc_bench.leaderboard.site.drawing import DrawnSet
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.records.parts import BodyReturns
 from gmc_bench.records.store import StoredRecord
@@ -15,7 +15,7 @@ from gmc_bench.records.store import StoredRecord
 def bodies_context(
     bodies: Sequence[BodyReturns],
     columns: Sequence[TableColumn],
-    at_hand: BodySet,
+    at_hand: DrawnSet,
     media: Media,
 ) -> dict[str, Any]:
     """Return what the gallery of a body set shows.

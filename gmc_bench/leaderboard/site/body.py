@@ -12,7 +12,7 @@ from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.site import names, numbers
 from gmc_bench.leaderboard.site.board import labels, score_digits
 from gmc_bench.leaderboard.site.charts import HEAT_STEPS
-from gmc_bench.leaderboard.site.drawing import BodySet, draw
+from gmc_bench.leaderboard.site.drawing import DrawnSet, draw
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.tables import without_place
 from gmc_bench.records.parts import BodyReturns
@@ -77,7 +77,7 @@ def body_context(
     body: BodyReturns,
     identity: tuple[str, str],
     columns: Sequence[TableColumn],
-    at_hand: BodySet,
+    at_hand: DrawnSet,
     media: Media,
     names_of: Mapping[tuple[str, str], Sequence[str]],
 ) -> dict[str, Any]:

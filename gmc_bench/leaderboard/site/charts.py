@@ -56,7 +56,7 @@ class CurveChart:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart of several; for its look see `Series`."""
 
     label: str
@@ -69,7 +69,7 @@ class Line:
 class LinesChart:
     """Lines with common axes, and the same numbers for a page that draws them itself."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     data: dict[str, Any]
@@ -202,7 +202,7 @@ def lines_chart(series: Sequence[Series], *, x_from: float | None = None) -> Lin
     y = _Scale(min(0.0, float(min(values))), float(max(values)), CHART_HEIGHT - BOTTOM, TOP)
     return LinesChart(
         lines=tuple(
-            Line(item.label, _points(x, y, item.x, item.y), item.colour, item.dashes)
+            ChartLine(item.label, _points(x, y, item.x, item.y), item.colour, item.dashes)
             for item in shown[:MAX_LINES]
         ),
         x_ticks=x.ticks(),

@@ -83,7 +83,7 @@ class _Solid:
 
 
 @dataclass(frozen=True, slots=True)
-class BodySet:
+class DrawnSet:
     """The bodies of a set that are at hand, or why there are none."""
 
     bodies: dict[str, Drawable]
@@ -94,7 +94,7 @@ class BodySet:
 
 
 @cache
-def bodies_at_hand(set_id: str, digest: str) -> BodySet:
+def bodies_at_hand(set_id: str, digest: str) -> DrawnSet:
     """Return the bodies of a set as far as they are here.
 
     Args:
@@ -106,9 +106,9 @@ def bodies_at_hand(set_id: str, digest: str) -> BodySet:
     try:
         found = load_morphologies(set_id)
     except GmcBenchError as error:
-        return BodySet({}, missing=f"The bodies of this set are not drawn: {error}.")
+        return DrawnSet({}, missing=f"The bodies of this set are not drawn: {error}.")
     if found.digest != digest:
-        return BodySet(
+        return DrawnSet(
             {},
             missing=f"The bodies of this set are not drawn: the set {set_id} that is here is "
             f"another one (digest {found.digest[:8]}, not {digest[:8]}).",
@@ -117,7 +117,7 @@ def bodies_at_hand(set_id: str, digest: str) -> BodySet:
     # A robot that was read from a file has meshes, and whose they are is not known.
     kept = {body.digest: body for body in bodies if type(body) in (Morphology, Robot)}
     missing = "" if kept else "The bodies of this set are not drawn: they have other shapes."
-    return BodySet(kept, found.licence, missing)
+    return DrawnSet(kept, found.licence, missing)
 
 
 def draw(body: Drawable) -> Drawing:

@@ -20,7 +20,7 @@ STATIC = "replays/static/"
 _log = logging.getLogger(__name__)
 
 
-class RecordReplay(Protocol):
+class ReplayedRecord(Protocol):
     """Episodes of a record that came out as recorded."""
 
     @property
@@ -42,7 +42,7 @@ class Replays(Protocol):
     def files(self) -> Mapping[str, bytes]:
         """What all pages load, by name."""
 
-    def of(self, stored: StoredRecord) -> RecordReplay:
+    def of(self, stored: StoredRecord) -> ReplayedRecord:
         """Return the replay of a record.
 
         Raises:

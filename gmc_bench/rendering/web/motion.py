@@ -20,7 +20,7 @@ MAX_CONTACTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Motion:
+class BodyPoses:
     """Where the N bodies of a model are at F moments."""
 
     steps: IntArray
@@ -64,7 +64,7 @@ def frames_of(length: int, control_dt: float) -> IntArray:
     return np.union1d(np.arange(0, length + 1, stride), [length])
 
 
-def follow_states(model: Any, states: DoubleArray, steps: IntArray) -> Motion:
+def follow_states(model: Any, states: DoubleArray, steps: IntArray) -> BodyPoses:
     """Return where the bodies of a model are in some of its states.
 
     Args:
@@ -84,7 +84,7 @@ def follow_states(model: Any, states: DoubleArray, steps: IntArray) -> Motion:
     flips = np.sign(np.sum(turns[1:] * turns[:-1], axis=2, keepdims=True))
     flips[flips == 0] = 1.0
     turns[1:] *= np.cumprod(flips, axis=0)
-    return Motion(
+    return BodyPoses(
         steps=steps,
         places=places,
         turns=turns,

@@ -9,7 +9,7 @@ import pytest
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.deployment import deploy as module
 from gmc_bench.deployment.deploy import DeployOptions
-from gmc_bench.deployment.loop import Latency, TrialResult
+from gmc_bench.deployment.loop import Latency, TrialOutcome
 from gmc_bench.experiments.events import Remark
 from gmc_bench.robots import get_robot
 from gmc_bench.tasks.motion import SensorNoise
@@ -25,7 +25,7 @@ def run(subject, tmp_path, monkeypatch):
         used.append((robot, options))
         ended = "fell" if len(used) > 1 else "success"
         now = Latency.of([])
-        return TrialResult(
+        return TrialOutcome(
             outcome=ended, reason="", steps=1, mean_velocity=0.0, wanted_velocity=0.5,
             progress=0.0, turned=0.0, policy_ms=now, tick_ms=now, deadline_misses=0,
             states=np.stack([robot.data.qpos, robot.data.qpos]),

@@ -5,7 +5,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.deployment.deploy import DeployOptions
-from gmc_bench.deployment.loop import Latency, TrialResult
+from gmc_bench.deployment.loop import Latency, TrialOutcome
 from gmc_bench.deployment.report import (
     DISCLAIMER,
     Attempt,
@@ -19,7 +19,7 @@ from gmc_bench.robots.schema import BUILT_IN
 
 
 def attempt(number, outcome, robot="go2", origin=BUILT_IN):
-    result = TrialResult(
+    result = TrialOutcome(
         outcome=outcome, reason="", steps=750, mean_velocity=0.4, wanted_velocity=0.5,
         progress=5.9, turned=-3.0,
         policy_ms=Latency(median=0.5, p95=1.0, largest=2.0 + number),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.experiments.trial_settings import SPREAD, draw, spread, suggest
-from gmc_bench.experiments.trials import Trial
+from gmc_bench.experiments.trials import TuningTrial
 from gmc_bench.methods.tuning import PPO_RANGES, Range
 
 
@@ -31,7 +31,7 @@ def test_spread_values_are_those_of_a_shifted_halton_sequence(number, shares):
 
 def test_what_is_tried_next_lies_where_returns_were_high():
     ranges = {"a": Range(low=0.0, high=1.0)}
-    tried = [Trial(k, {"a": k / 7}, {1: float(k)}, 0.0) for k in range(8)]
+    tried = [TuningTrial(k, {"a": k / 7}, {1: float(k)}, 0.0) for k in range(8)]
     worse = [replace(trial, returns={1: -float(trial.number)}) for trial in tried]
     means = [
         np.mean([suggest(ranges, trials, seed)["a"] for seed in range(10)])
@@ -43,7 +43,7 @@ def test_what_is_tried_next_lies_where_returns_were_high():
 
 def test_rates_are_tried_next_on_the_scale_of_their_range():
     ranges = {"a": Range(low=1e-6, high=1.0, log=True)}
-    tried = [Trial(0, {"a": 1e-3}, {1: 1.0}, 0.0)]
+    tried = [TuningTrial(0, {"a": 1e-3}, {1: 1.0}, 0.0)]
     found = [suggest(ranges, tried, seed)["a"] for seed in range(10)]
     assert len(set(found)) == 10
     assert 2 <= sum(value < 1e-3 for value in found) <= 8
@@ -51,7 +51,7 @@ def test_rates_are_tried_next_on_the_scale_of_their_range():
 
 def test_every_trial_after_the_spread_ones_is_drawn_with_a_seed_of_its_own():
     ranges = {"a": Range(low=0.0, high=1.0)}
-    tried = [Trial(0, {"a": 0.5}, {1: 1.0}, 0.0)]
+    tried = [TuningTrial(0, {"a": 0.5}, {1: 1.0}, 0.0)]
     for number in (SPREAD + 1, SPREAD + 2):
         expected = suggest(ranges, tried, 20 + number)["a"]
         assert draw(ranges, number, tried, 20)["a"] == float(f"{expected:.3g}")
@@ -61,6 +61,6 @@ def test_every_trial_after_the_spread_ones_is_drawn_with_a_seed_of_its_own():
 
 def test_a_protocol_without_a_kl_stop_can_be_tuned():
     ranges = dict(PPO_RANGES)
-    tried = [Trial(0, {"ppo.lr": 1e-3}, {1: 9.0}, 0.0)]
+    tried = [TuningTrial(0, {"ppo.lr": 1e-3}, {1: 9.0}, 0.0)]
     found = suggest(ranges, tried, seed=1)
     assert all(found[name] in item for name, item in ranges.items())

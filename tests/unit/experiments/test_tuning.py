@@ -25,7 +25,7 @@ from gmc_bench.experiments import record as recording
 from gmc_bench.experiments.resolve import resolve
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.trial_settings import SPREAD, draw
-from gmc_bench.experiments.trials import DIVERGED, Trial, TuningResult, read_return
+from gmc_bench.experiments.trials import DIVERGED, TuningResult, TuningTrial, read_return
 from gmc_bench.experiments.tuning import Tuning, TuningSpec
 from gmc_bench.experiments.tuning_texts import describe_tuning
 from gmc_bench.leaderboard.rules import installed_rules
@@ -150,9 +150,11 @@ def test_the_table_of_trials_has_a_row_for_each_and_a_star_at_the_best(tiny_set)
     bodies = {"id": "tiny", "digest": tiny_set.digest, "train": 2}
     content = {"method": "recmorph", "seeds": [5, 6], "bodies": bodies, "env_steps": 384_000}
     trials = (
-        Trial(0, {"ppo.lr": 3e-4}, {5: 12.0, 6: 10.0}, 61.4),
-        Trial(1, {"ppo.lr": 0.00123456, "ppo.target_kl": 0.11}, {5: 1020.0, 6: 1000.0}, 1234.0),
-        Trial(2, {"ppo.lr": 3e-4, "ppo.target_kl": 0.05}, {5: None, 6: 9000.0}, 0.4),
+        TuningTrial(0, {"ppo.lr": 3e-4}, {5: 12.0, 6: 10.0}, 61.4),
+        TuningTrial(
+            1, {"ppo.lr": 0.00123456, "ppo.target_kl": 0.11}, {5: 1020.0, 6: 1000.0}, 1234.0
+        ),
+        TuningTrial(2, {"ppo.lr": 3e-4, "ppo.target_kl": 0.05}, {5: None, 6: 9000.0}, 0.4),
     )
     Path("t").mkdir()
     Path("t/tuning.yaml").touch()
@@ -335,7 +337,7 @@ def test_every_method_has_the_same_chance():
     draws = {}
     for method in ("recmorph", "metamorph"):
         tune = Tuning(SPEC, method=method)
-        tried = [Trial(0, tune.first, {1: 1.0}, 0.0)]
+        tried = [TuningTrial(0, tune.first, {1: 1.0}, 0.0)]
         for number in range(1, 8):
             settings = draw(tune.ranges, number, tried, tune.spec.sampler_seed)
             assert all(settings[name] in item for name, item in tune.ranges.items())
@@ -343,7 +345,7 @@ def test_every_method_has_the_same_chance():
             assert settings != draw(tune.ranges, number, tried, 7)
             digits = {name: float(f"{value:.3g}") for name, value in settings.items()}
             assert settings == digits
-            tried.append(Trial(number, settings, {1: float(number)}, 0.0))
+            tried.append(TuningTrial(number, settings, {1: float(number)}, 0.0))
         draws[method] = [trial.settings for trial in tried]
     assert draws["metamorph"][0]["ppo.target_kl"] == 0.2  # its paper's
     assert draws["metamorph"][0]["model.embedding_dropout"] == 0.1

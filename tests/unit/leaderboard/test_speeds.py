@@ -13,7 +13,7 @@ from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.errors import RecordError
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
-from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_kept, require_once
+from gmc_bench.leaderboard.findings.evidence import Evidence, KeptFiles, read_kept, require_once
 from gmc_bench.leaderboard.findings.speed_claims import Fastest, median_interval
 from gmc_bench.leaderboard.front import grid, speeds_on
 from gmc_bench.leaderboard.keeping import files_to_keep, keep
@@ -160,7 +160,7 @@ def test_speeds_by_other_rules_than_todays_do_not_count(
 
 def test_speeds_are_kept_once_per_board() -> None:
     (kept,) = _speeds(swat=[5.625]).speeds.values()  # its iterations are nothing but acting
-    twice = Kept({}, {}, {}, {"speeds/a.json": kept, "speeds/b.json": kept})
+    twice = KeptFiles({}, {}, {}, {"speeds/a.json": kept, "speeds/b.json": kept})
     with pytest.raises(RecordError, match=r"b\.json and speeds/a\.json both hold speeds"):
         require_once(twice)
 

@@ -11,7 +11,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies import generalisation
 from gmc_bench.studies.generalisation import (
-    Series,
+    MethodRuns,
     _verdict,
     crossing,
     crossing_table,
@@ -29,9 +29,9 @@ BASE = ExperimentSpec(method="recmorph", suite="unimal", bodies="gmc-unimal-mini
 COUNTS = np.repeat([1.0, 10.0, 100.0], 2)
 
 
-def _series(means: tuple[float, ...], scatter: float = 1.0) -> Series:
+def _series(means: tuple[float, ...], scatter: float = 1.0) -> MethodRuns:
     scores = np.repeat(means, 2) + np.tile([-scatter, scatter], len(means))
-    return Series(COUNTS[: len(scores)], scores)
+    return MethodRuns(COUNTS[: len(scores)], scores)
 
 
 def test_a_line_is_fitted_over_the_logarithm_of_bodies() -> None:
@@ -72,7 +72,7 @@ def test_lines_cross_inside_or_nowhere() -> None:
     assert (above.count, above.low, above.share) == (None, None, 0.0)
     assert crossing(up, _series((5.0,))) is None
     # Lines meet at three bodies, of which one of the two was never trained on.
-    part = crossing(Series(up.counts[2:], up.scores[2:]), _series((10.0, 10.0, 10.0)))
+    part = crossing(MethodRuns(up.counts[2:], up.scores[2:]), _series((10.0, 10.0, 10.0)))
     assert part is not None
     assert (part.count, part.share) == (None, 0.0)
     # Where runs scatter much, many resamples cross elsewhere: there is no interval.
@@ -86,7 +86,7 @@ def test_lines_cross_inside_or_nowhere() -> None:
 
 def test_a_single_run_says_nothing_about_how_runs_scatter() -> None:
     up, flat = _series((5.0, 15.0, 25.0)), _series((15.0, 15.0, 15.0))
-    single = Series(up.counts[:-1], np.array([5.0, 5.0, 15.0, 15.0, 25.0]))
+    single = MethodRuns(up.counts[:-1], np.array([5.0, 5.0, 15.0, 15.0, 25.0]))
     for sides in ((single, flat), (flat, single)):
         found = crossing(*sides)
         assert found is not None

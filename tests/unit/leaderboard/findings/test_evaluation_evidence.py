@@ -16,7 +16,7 @@ from gmc_bench.core.errors import RecordError, UnknownNameError
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
-from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
+from gmc_bench.leaderboard.findings.evidence import Evidence, KeptFiles, read_evidence, require_once
 from gmc_bench.leaderboard.findings.pools import VariantPool
 from gmc_bench.leaderboard.keeping import files_to_keep, require_policies
 from gmc_bench.records.kept import BodySetId, KeptEvaluation
@@ -109,10 +109,10 @@ def test_scores_of_unlike_evaluations_stand_beside_each_other() -> None:
         {"weights_digest": digest_of("x")}, {"split": "train"}, {"sensor_dropout": True},
         {"morphologies": BodySetId(id="another", digest=digest_of("b"))},
     ):  # fmt: skip
-        require_once(Kept({}, {"a": first, "b": first.model_copy(update=changes)}, {}, {}))
+        require_once(KeptFiles({}, {"a": first, "b": first.model_copy(update=changes)}, {}, {}))
     again = first.model_copy(update={"score": 8.0})
     with pytest.raises(RecordError, match="b and a both score recmorph"):
-        require_once(Kept({}, {"a": first, "b": again}, {}, {}))
+        require_once(KeptFiles({}, {"a": first, "b": again}, {}, {}))
 
 
 def test_an_unseen_limb_is_the_one_that_the_seed_draws(

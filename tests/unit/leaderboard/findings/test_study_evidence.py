@@ -10,7 +10,7 @@ from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.findings import evidence
 from gmc_bench.leaderboard.findings.claims import Superiority
 from gmc_bench.leaderboard.findings.cost import Costs
-from gmc_bench.leaderboard.findings.evidence import Evidence, Kept, read_evidence, require_once
+from gmc_bench.leaderboard.findings.evidence import Evidence, KeptFiles, read_evidence, require_once
 from gmc_bench.leaderboard.findings.page import findings_page
 from gmc_bench.leaderboard.findings.pools import PlannedRun, StudyPool
 from gmc_bench.records.kept import BodySetId, KeptStudy, plain_numbers
@@ -180,10 +180,10 @@ def test_names_of_files_are_no_html(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_runs_of_unlike_studies_stand_beside_each_other() -> None:
     first = make_study(seeds=(1,))
     for changes in ({"study": "components"}, {"suite": "larger-bodies-v1"}, {"protocol": "paper"}):
-        require_once(Kept({"a": first, "b": first.model_copy(update=changes)}, {}, {}, {}))
+        require_once(KeptFiles({"a": first, "b": first.model_copy(update=changes)}, {}, {}, {}))
     for run_changes in (
         {"seed": 2}, {"arm": "bfs"}, {"task": "unimal-vt-v1"}, {"method": "swat"},
         {"morphologies": BodySetId(id="another", digest=digest_of("b"))},
     ):  # fmt: skip
         other = first.model_copy(update={"runs": (first.runs[0].model_copy(update=run_changes),)})
-        require_once(Kept({"a": first, "b": other}, {}, {}, {}))
+        require_once(KeptFiles({"a": first, "b": other}, {}, {}, {}))

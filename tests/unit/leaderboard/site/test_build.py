@@ -17,7 +17,7 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.site import MethodPage, build, build_site
-from gmc_bench.leaderboard.site.drawing import BodySet
+from gmc_bench.leaderboard.site.drawing import DrawnSet
 from gmc_bench.leaderboard.site.names import body_page, record_page
 from gmc_bench.records.drawing import COLOURS, DASHES
 from gmc_bench.records.schema import FrictionResult, RunRecord
@@ -401,7 +401,7 @@ def test_the_front_shows_bodies_from_all_over_a_set(
 ) -> None:
     """Neighbours are alike, because sets list their bodies kind by kind."""
     grown = {f"{n:064x}": replace(chain(3), name=f"body-{n:02d}") for n in range(27)}
-    monkeypatch.setattr(build, "bodies_at_hand", lambda *_: BodySet(grown))
+    monkeypatch.setattr(build, "bodies_at_hand", lambda *_: DrawnSet(grown))
     front = _front(tmp_path, [make_record()])
     shown = sorted({int(number) for number in re.findall(r"body-(\d\d)", front)})
     assert shown == list(range(0, 27, 3))

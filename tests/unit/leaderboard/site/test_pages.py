@@ -13,7 +13,7 @@ from gmc_bench.leaderboard.figures import row_styles
 from gmc_bench.leaderboard.site.board import board_context, challenge, compare_context
 from gmc_bench.leaderboard.site.bodies import bodies_context, listed_bodies
 from gmc_bench.leaderboard.site.body import TableColumn, body_context, by_body, columns_of
-from gmc_bench.leaderboard.site.drawing import BodySet
+from gmc_bench.leaderboard.site.drawing import DrawnSet
 from gmc_bench.leaderboard.site.media import Media
 from gmc_bench.leaderboard.site.method import method_context
 from gmc_bench.leaderboard.site.numbers import MISSING
@@ -217,13 +217,13 @@ def test_the_page_of_a_body_lists_methods_best_first(
 ) -> None:
     body = _body(analysis, "c")
     set_id, names = ("demo-set-v1", digest_of("set")), {("test", body.body_digest): ["c"]}
-    context = body_context(body, set_id, [column], BodySet({}, missing="x"), Media(None), names)
+    context = body_context(body, set_id, [column], DrawnSet({}, missing="x"), Media(None), names)
     rows = context["sections"][0]["rows"]
     found = [(row["label"].split()[0], row["metres"], row["level"]) for row in rows]
     assert found == [("mid", "0.62", 8), ("best", "0.24", 3), ("low", "0.04", 0)]
     assert [row["score"] for row in rows] == pytest.approx([31.0, 12.0, 2.0])
     assert (context["limbs"], context["motors"]) == (body.limbs, None)
-    drawn = BodySet({body.body_digest: star(3)})  # a torso and three limbs of two joints
+    drawn = DrawnSet({body.body_digest: star(3)})  # a torso and three limbs of two joints
     context = body_context(body, set_id, [column], drawn, Media(None), names)
     assert (context["limbs"], context["motors"]) == (4, 6)
 
@@ -232,7 +232,7 @@ def test_the_gallery_of_bodies_has_a_column_for_each_method(
     analysis: TableAnalysis, column: TableColumn
 ) -> None:
     bodies = [_body(analysis, "c"), _body(analysis, "d")]
-    (table,) = bodies_context(bodies, [column], BodySet({}), Media(None))["tables"]
+    (table,) = bodies_context(bodies, [column], DrawnSet({}), Media(None))["tables"]
     assert [label.split()[0] for label, _ in table["columns"]] == ["best", "mid", "low"]
     for (_, _, cells), scores, levels in zip(
         table["rows"], ((12.0, 31.0, 2.0), (22.0, 11.0, 24.0)), ((3, 8, 0), (8, 4, 8)), strict=True
