@@ -20,7 +20,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.precision import Precision
 from gmc_bench.core.table import Table
-from gmc_bench.experiments.resolve import check_device
+from gmc_bench.experiments.devices import check_device
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.per_body import fixed_weights
@@ -139,7 +139,7 @@ def until_done(run: Callable[[], object], device: str) -> Callable[[], None]:
     def whole() -> None:
         run()
         if device.startswith("cuda"):
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(device)
 
     return whole
 

@@ -72,7 +72,7 @@ class _CompiledBlock(torch.autograd.Function):
                 as_array(grad),
                 *places(ctx.packing),
                 kernels.Weights(*map(as_array, weights)),
-                kernels.SavedActivations(*map(as_array, kept)),
+                kernels.Kept(*map(as_array, kept)),
                 as_array(d_rows),
                 kernels.Weights(*map(as_array, sums)),
             )
@@ -99,7 +99,7 @@ def _run(
             *places(packing),
             kernels.turned(given),
             given.bias.dtype.type(eps),
-            kernels.SavedActivations(*map(as_array, kept)),
+            kernels.Kept(*map(as_array, kept)),
             as_array(out),
         )
     return out, kept

@@ -80,7 +80,7 @@ def turned(weights: Weights) -> Turned:
     )
 
 
-class SavedActivations(NamedTuple):
+class Kept(NamedTuple):
     """What the backward pass needs of the forward pass, a row per limb, group by group."""
 
     rows: Array
@@ -257,7 +257,7 @@ def forward(rows, starts, sizes, weights, eps, kept, out):
         sizes: (longest body,) int64, rows of every limb.
         weights: `Turned`.
         eps: of the norms.
-        kept: `SavedActivations`, written; of P rows, or of as many as a group of bodies can have.
+        kept: `Kept`, written; of P rows, or of as many as a group of bodies can have.
         out: (P, W), written; laid out as the rows.
     """
     offsets = np.empty(len(sizes) + 1, np.int64)
@@ -429,7 +429,7 @@ def backward(grad, starts, sizes, weights, kept, d_rows, sums):
         starts: see `forward`.
         sizes: see `forward`.
         weights: `Weights`.
-        kept: `SavedActivations`, from the forward pass.
+        kept: `Kept`, from the forward pass.
         d_rows: (P, W), gradient of the input, written.
         sums: `Weights` that hold gradients, to which those of this batch are added.
     """

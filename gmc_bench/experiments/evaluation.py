@@ -10,8 +10,9 @@ from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.core.types import Mode, Split
 from gmc_bench.evaluation.dropout import draw_silent_limbs
+from gmc_bench.experiments.devices import device_here, gpu_name
 from gmc_bench.experiments.events import Event, Remark
-from gmc_bench.experiments.resolve import checkout, device_here, gpu_name, threads_here
+from gmc_bench.experiments.resolve import checkout, threads_here
 from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.scoring import score
 from gmc_bench.experiments.session import Session, limb_task, load_trained, untrained_policy

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gmc_bench.core.arguments import as_path, require_instance
 from gmc_bench.core.config import sealed_yaml
 from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, reject_unknown
+from gmc_bench.experiments.devices import device_here
 from gmc_bench.experiments.events import Listener, Listeners, Remark, RunStarted
 from gmc_bench.experiments.launch import check_processes, dismiss, under_torchrun
 from gmc_bench.experiments.method import check_shares, require_same_text
@@ -17,7 +18,6 @@ from gmc_bench.experiments.recorded import RecordedRun
 from gmc_bench.experiments.resolve import (
     Resolved,
     another_commit,
-    device_here,
     resolve,
     run_name,
     threads_here,

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gmc_bench.core.config import config_digest, definition_digest
-from gmc_bench.experiments.resolve import checkout, gpu_name
+from gmc_bench.experiments.devices import gpu_name
+from gmc_bench.experiments.resolve import checkout
 from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.records.environment import collect_hardware, collect_versions

@@ -9,8 +9,8 @@ from typing import Any
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
 from gmc_bench.core.config import nest, to_dict, with_overrides
-from gmc_bench.core.device import require_known_device
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments.devices import check_device
 from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
 from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
@@ -344,42 +344,6 @@ def another_commit(configs: Iterable[RunConfig]) -> str:
     )
 
 
-def check_device(name: str, *, here: bool = True) -> str:
-    """Return the name of a device that runs can use.
-
-    Args:
-        name: of the device.
-        here: whether this machine must have it.
-
-    Raises:
-        ConfigError: no such device.
-    """
-    import torch
-
-    require_known_device(name)
-    try:
-        device = torch.device(name)
-        if here:
-            torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            f"the device {name!r} cannot be used here ({str(error).splitlines()[0]}); "
-            f"use --device cpu"
-        ) from error
-    return str(device)
-
-
-def gpu_name(device: str) -> str | None:
-    """Return the name of the GPU that a device is, `None` where it is the CPU.
-
-    Args:
-        device: as `check_device` returns it.
-    """
-    import torch
-
-    return torch.cuda.get_device_name(device) if device.startswith("cuda") else None
-
-
 def check_threads(count: int | None, processes: int = 1) -> int:
     """Return a number of threads that can be used here; `None` takes all.
 
@@ -412,14 +376,6 @@ def check_track(text: str | None) -> str | None:
 def threads_here(count: int) -> int:
     """Return how many of a run's threads this machine has."""
     return min(count, check_threads(None))
-
-
-def device_here(name: str) -> str:
-    """Return the device of a run, or the CPU where this machine does not have it."""
-    try:
-        return check_device(name)
-    except ConfigError:
-        return "cpu"
 
 
 def run_name(config: RunConfig, method: MethodSpec) -> str:

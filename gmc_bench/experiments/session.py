@@ -13,6 +13,7 @@ from gmc_bench.conformance.method_description import require_kept
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.memory import available_memory
 from gmc_bench.envs.bodies import require_bodies
+from gmc_bench.experiments.devices import device_here
 from gmc_bench.experiments.method import (
     check_shares,
     executed_digest,
@@ -180,10 +181,13 @@ def make_networks(session: Session) -> ActorCritic:
 
 
 def torch_state(session: Session) -> TorchState:
-    """Return the generators and threads of torch that a run's policy is measured with."""
+    """Return the generators, threads and rounding of torch that a run's policy is measured with.
+
+    The last bits of a score, and so of all that is compared with it, depend on them.
+    """
     config = session.config
-    seed = run_seeds(config.seed)[0]
-    return TorchState(config.threads, config.device, seed, precision=config.precision)
+    seed, device = run_seeds(config.seed)[0], device_here(config.device)
+    return TorchState(config.threads, device, seed, precision=config.precision)
 
 
 def limb_task(session: Session) -> Task:

@@ -24,6 +24,7 @@ from gmc_bench.core.config import (
     to_dict,
 )
 from gmc_bench.core.errors import ConfigError, RunFolderError, TrainingDivergedError, reject_unknown
+from gmc_bench.experiments.devices import device_here, gpu_name
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     Event,
@@ -461,7 +462,8 @@ class Tuning:
         self, trials: Sequence[TuningTrial], versions: Sequence[Mapping[str, str]]
     ) -> dict[str, Any]:
         choice, spec, best = self.choice, self.spec, best_of(trials)
-        hardware = collect_hardware(check_threads(self._threads))
+        device = device_here(spec.device)
+        hardware = collect_hardware(check_threads(self._threads), gpu_name(device))
         return {
             "method": choice.method.id,
             **self._method,

@@ -1,12 +1,13 @@
 """Choosing actions for training; on a GPU from a captured CUDA graph."""
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
-from gmc_bench.core.errors import PluginError
+from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.core.types import IntArray
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.captured import CapturedCall
@@ -135,12 +136,13 @@ class Explorer:
 
         try:
             found = CapturedCall(call, inputs)
-        except (RuntimeError, PluginError) as error:
+        except (RuntimeError, GmcBenchError) as error:  # too little memory, for one
             _LOG.debug("%s cannot be captured: %s", self._model.method.id, error)
             return None
         self.captures += 1
         if self.captures % _KEPT == 0:
-            torch.cuda.empty_cache()
+            with suppress(RuntimeError):  # torch before 2.13, after a capture that failed
+                torch.cuda.empty_cache()
         return found
 
 

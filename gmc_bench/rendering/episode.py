@@ -11,7 +11,7 @@ from gmc_bench.evaluation.one_episode import WantedEpisode
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
-from gmc_bench.experiments.session import Session, limb_task
+from gmc_bench.experiments.session import Session, limb_task, torch_state
 from gmc_bench.records.schema import Episode, RunRecord
 from gmc_bench.records.store import make_folder
 from gmc_bench.rendering.canvas import Canvas
@@ -92,8 +92,6 @@ def render_episode(
         GmcBenchError: there is no such episode, pictures cannot be drawn here, or the video cannot
             be put there.
     """
-    from gmc_bench.policies.torch_state import torch_threads
-
     if path is not None and (path.suffix != SUFFIX or path.is_dir()):
         raise ConfigError(f"a video is an MP4 file, got {path}; give a file that ends in {SUFFIX}")
     require_video()
@@ -106,10 +104,9 @@ def render_episode(
     plain = file_name(f"{wanted.body}_{split}_{wanted.mode}_{wanted.episode}")
     path = path or folder.path / "videos" / f"{plain}{SUFFIX}"
     make_folder(path.parent)  # what cannot be made is said before the long part
-    config = session.config
     scoring = scoring_of(session, split, wanted.mode)
     lengths = None if record is None else recorded_lengths(record, split, wanted.mode)
-    with torch_threads(config.threads):  # as for the score: the last bits depend on it
+    with torch_state(session).in_use():  # as for the score
         replay = replay_episode(
             experiment.policy,
             WantedEpisode(

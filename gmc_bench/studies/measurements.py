@@ -12,16 +12,16 @@ from gmc_bench.core.table import Table
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Scoring
 from gmc_bench.evaluation.friction_options import FrictionOptions
 from gmc_bench.evaluation.one_episode import WantedEpisode
+from gmc_bench.experiments.devices import device_here
 from gmc_bench.experiments.events import Listener, Remark, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.friction import friction_setting, measure_run, study_numbers
-from gmc_bench.experiments.resolve import device_here, threads_here
+from gmc_bench.experiments.resolve import threads_here
 from gmc_bench.experiments.scoring import evaluation_seed
-from gmc_bench.experiments.session import Session, limb_task, make_networks
+from gmc_bench.experiments.session import Session, limb_task, make_networks, torch_state
 from gmc_bench.leaderboard.measured import is_measured_as_today
 from gmc_bench.nn.tap import offers_representations
 from gmc_bench.policies.policy import Policy
-from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.studies import budget, figures, friction_table, generalisation, table
 from gmc_bench.studies.gait import SETTLING, BrokenEpisodeError, Gait, gait_metrics, record_gait
@@ -317,7 +317,7 @@ def _record(run: FinishedRun, name: str) -> Gait:
         num_threads=config.threads,
     )
     wanted = WantedEpisode(scoring=scoring, body=[body.name for body in bodies].index(name))
-    with torch_threads(config.threads):
+    with torch_state(run.session).in_use():  # as for the score
         return record_gait(run.policy, wanted, run.count("gait", "step"))
 
 

@@ -9,15 +9,15 @@ from typing import Any, Self
 from gmc_bench.core.arguments import as_path
 from gmc_bench.core.errors import ConfigError, RunFolderError
 from gmc_bench.core.table import Table
+from gmc_bench.experiments.devices import gpu_name
 from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
 from gmc_bench.experiments.resolve import unofficial_reasons
 from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
-from gmc_bench.experiments.session import open_session
+from gmc_bench.experiments.session import open_session, torch_state
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import launching
-from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.records.environment import collect_hardware, collect_versions, merged_versions
 from gmc_bench.records.kept import STUDY_FILE, BodySetId, KeptStudy, StudyNumbers, plain_numbers
 from gmc_bench.records.store import read_sealed, record_digest, seal, sealed, write_atomic
@@ -228,12 +228,13 @@ class StudyRun:
             if {name: content.get(name) for name in made_with} == made_with:
                 found: dict[str, Any] = content["measured"]
                 return found
-        with torch_threads(run.session.config.threads):  # the last bits depend on it
+        with torch_state(run.session).in_use():  # as for the score
             numbers = self._measurement.measure(run, self.request)
+        config = run.session.config
         content = {
             **made_with,
             "measured": numbers,
-            "hardware": collect_hardware(run.session.config.threads).model_dump(),
+            "hardware": collect_hardware(config.threads, gpu_name(config.device)).model_dump(),
         }
         write_atomic(path, sealed(content))
         return numbers

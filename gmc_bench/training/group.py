@@ -5,6 +5,7 @@ holds the statistics, the random streams and the weights that one process with a
 would hold, up to the order of sums.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -203,6 +204,8 @@ def joined(
     given: dict[str, Any] = (
         {} if store is None else {"rank": rank, "world_size": size, "store": store}
     )
+    # NCCL otherwise ends this process where another is lost, instead of raising.
+    os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     with _answers():
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",

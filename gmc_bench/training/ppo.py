@@ -15,7 +15,7 @@ from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import LRSchedulerFactory, OptimizerFactory
 from torch.optim.lr_scheduler import LambdaLR
 
-from gmc_bench.core.errors import PluginError, TrainingDivergedError
+from gmc_bench.core.errors import GmcBenchError, TrainingDivergedError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn.captured import CapturedCall
 from gmc_bench.nn.per_body import fixed_weights
@@ -409,7 +409,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         if self._captured is None:  # all minibatches have the same shapes
             try:
                 self._captured = CapturedCall(gradients, inputs)
-            except (RuntimeError, PluginError):
+            except (RuntimeError, GmcBenchError):  # too little memory, for one
                 self.captures = False
                 return None
             self._captured_gradients = [parameter.grad for parameter in parameters]

@@ -15,7 +15,7 @@ from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.experiments.events import Listener, counter
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.experiments.scoring import recorded_lengths, scoring_of
-from gmc_bench.experiments.session import Session
+from gmc_bench.experiments.session import Session, torch_state
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.store import write_atomic
 from gmc_bench.rendering.scene import SQUARE
@@ -139,8 +139,6 @@ def describe_replay(
     Raises:
         GmcBenchError: there is no record, or no such body in it.
     """
-    from gmc_bench.policies.torch_state import torch_threads
-
     session, record = experiment.session, experiment.record
     shown = _choose(record, choice)
     split, mode = shown[0].item.split, shown[0].item.mode
@@ -155,7 +153,7 @@ def describe_replay(
     keeper = EpisodeKeeper(
         scoring, expected, counter(listener, "replay", "step", scoring.task.horizon)
     )
-    with torch_threads(session.config.threads):  # as for the score: the last bits depend on it
+    with torch_state(session).in_use():  # as for the score
         played = keeper.play(
             experiment.policy,
             lengths=recorded_lengths(record, split, mode),

@@ -7,8 +7,9 @@ import pytest
 from gmc_bench.bodies.store import store_set
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.experiments import resolve as resolving
+from gmc_bench.experiments.devices import gpu_name
 from gmc_bench.experiments.method import full_name
-from gmc_bench.experiments.resolve import gpu_name, resolve, resolve_all
+from gmc_bench.experiments.resolve import resolve, resolve_all
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.sim import batch
 from gmc_bench.suites import SUITES

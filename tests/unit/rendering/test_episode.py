@@ -3,9 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.run_folder import RunFolder
+from gmc_bench.experiments.session import torch_state
 from gmc_bench.records.store import write_record
 from gmc_bench.rendering import episode as module
 from gmc_bench.rendering.episode import EpisodeChoice, render_episode
@@ -20,20 +22,28 @@ def shown(tmp_path, monkeypatch):
     write_record(folder.record, make_record())  # whose test body `c` has the returns 10 and 30
     splits = {"train": ("a", "b"), "test": ("b", "c", "d")}
     evaluation = SimpleNamespace(episodes=2)
+    config = SimpleNamespace(
+        threads=1,
+        seed=4,
+        device="cuda:99",  # of another machine
+        precision="float32",
+        protocol=SimpleNamespace(evaluation=evaluation),
+    )
     session = SimpleNamespace(
         task=SimpleNamespace(horizon=1000, parts="limbs"),
         method=SimpleNamespace(id="toy", capabilities=SimpleNamespace(per_body=False)),
-        config=SimpleNamespace(threads=1, protocol=SimpleNamespace(evaluation=evaluation)),
+        config=config,
         bodies=SimpleNamespace(
             id="set", split=lambda name: [SimpleNamespace(name=body) for body in splits[name]]
         ),
     )
     experiment = SimpleNamespace(session=session, folder=folder, policy=None)
     played = SimpleNamespace(episode_return=30.0, length=1000)
-    asked = []
+    asked, drawn = [], []
 
     def replay(policy, wanted, on_step):
         asked.append(wanted)
+        drawn.append(torch.get_rng_state())
         return played
 
     monkeypatch.setattr(module, "require_video", lambda: None)
@@ -44,6 +54,8 @@ def shown(tmp_path, monkeypatch):
 
     def show(**choice):
         found = render_episode(experiment, EpisodeChoice(**choice))
+        with torch_state(session).in_use():  # as for the score
+            assert torch.equal(drawn[-1], torch.get_rng_state())
         return found, asked[-1]
 
     return show

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.policies import exploration
 from gmc_bench.training import ppo
 
@@ -27,9 +28,15 @@ class CalledAgain:
 
 
 class Refuses(CalledAgain):
+    error: Exception = RuntimeError("operation not permitted when stream is capturing")
+
     def __init__(self, function, inputs):
         super().__init__(function, inputs)
-        raise RuntimeError("operation not permitted when stream is capturing")
+        raise self.error
+
+
+class TakesTooMuch(Refuses):
+    error = ConfigError("the networks of 'recmorph' need more memory than this machine gives")
 
 
 @pytest.fixture
@@ -100,9 +107,10 @@ def test_a_step_that_the_kl_estimate_forbids_has_no_losses(make):
     assert trainer.algorithm._gradients(minibatch)[0] is None
 
 
-def test_what_cannot_be_captured_is_trained_all_the_same(make, make_trainer):
+@pytest.mark.parametrize("stand_in", [Refuses, TakesTooMuch])
+def test_what_cannot_be_captured_is_trained_all_the_same(make, make_trainer, stand_in):
     plain = make_trainer("plain", method="recmorph", target_kl=None, **SHORT)
-    refused = make(Refuses, **SHORT)
+    refused = make(stand_in, **SHORT)
     for trainer in (plain, refused):
         trainer.train()
     assert not refused.algorithm.captures
