@@ -189,7 +189,8 @@ def moderate_variances(sample: Sequence[VarianceEstimate | None]) -> ModeratedVa
     """Shrink sample variances towards a prior variance that is estimated from all of them.
 
     The prior is a scaled inverse chi-squared distribution. Its variance and degrees of freedom
-    match the mean and the variance of the logarithms of the sample variances.
+    match the mean and the variance of the logarithms of the positive sample variances; those that
+    are zero are shrunk towards it like the others.
 
     Args:
         sample: variances of a run's mean score, by method; `None` for a method with one run.
@@ -204,12 +205,12 @@ def moderate_variances(sample: Sequence[VarianceEstimate | None]) -> ModeratedVa
     """
     from scipy.special import digamma, polygamma
 
-    known = [item for item in sample if item is not None]
-    positive = [item.variance for item in known if item.variance > 0.0]
-    if len(positive) < 2:
+    # Runs that are all equal, e.g. without any fall, have no logarithm of their variance.
+    known = [item for item in sample if item is not None and item.variance > 0.0]
+    if len(known) < 2:
         return _as_they_are(sample)
     degrees = np.array([item.degrees for item in known])
-    floor = _VARIANCE_FLOOR * float(np.median(positive))
+    floor = _VARIANCE_FLOOR * float(np.median([item.variance for item in known]))
     logs = np.log([max(item.variance, floor) for item in known])
     logs += np.log(degrees / 2.0) - digamma(degrees / 2.0)
     # Variance of the logarithms of the true variances: observed less what sampling explains.

@@ -25,7 +25,7 @@ from gmc_bench.leaderboard.findings.claims import AboveThreshold, Finding, Lead,
 from gmc_bench.leaderboard.findings.evidence import read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
 from gmc_bench.leaderboard.findings.speed_claims import Fastest, LinearCost
-from gmc_bench.leaderboard.today import is_replaced
+from gmc_bench.leaderboard.today import is_earlier, is_replaced
 from gmc_bench.records.ledger import read_ledger
 from gmc_bench.records.store import LEDGER_NAME
 from gmc_bench.suites import SUITES
@@ -150,6 +150,38 @@ def test_correlations_of_equal_seeds_are_those_that_the_docs_state(opened: Leade
         "training returns by {:.2f} and {:.2f}"
     )
     assert told.format(*found["score"], *found["training_return"]) in page
+
+
+def test_deviations_grow_with_means_as_the_docs_state(opened: Leaderboard) -> None:
+    page = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8").replace("\n", " ")
+    found = {}
+    for item in opened.analyses:
+        key = item.table.key
+        if key.protocol != "lite" or len(item.rows) < 3 or is_earlier(item.table):
+            continue
+        means = np.array([row.scores.mean() for row in item.rows])
+        if (means > 0.0).all():
+            deviations = [row.scores.mean(axis=1).std(ddof=1) for row in item.rows]
+            (slope, _) = np.polyfit(np.log(means), np.log(deviations), 1)
+            found[key.suite if key.task == "unimal-ft-v1" else key.task] = slope
+    loops, quadrupeds, obstacles, flat, larger, varied, exploration = (
+        f"{found.pop(name):.1f}"
+        for name in (
+            "closed-loop-v1",
+            "quadruped-velocity-v3",
+            "unimal-obstacles-v1",
+            "unimal-v1",
+            "larger-bodies-v1",
+            "unimal-vt-v1",
+            "unimal-exploration-v1",
+        )
+    )
+    assert not found
+    assert (
+        f"from {loops} (closed loops) over {quadrupeds} (quadrupeds), {obstacles} (obstacles), "
+        f"{flat} (flat terrain) and {larger} (larger bodies) to {varied} (variable terrain)"
+    ) in page
+    assert f"lie between 4.5 and 6.2 only, it is {exploration}." in page
 
 
 def _flat_board(opened: Leaderboard) -> TableAnalysis:
@@ -309,7 +341,8 @@ def _check_told(claim: Pooled, finding: Finding) -> None:
             assert fmean(samples[label]) == best(there), claim.id
     sign = -1.0 if claim.lower_is_better else 1.0
     one, other = (np.array(samples[label]) for label in labels)
-    base = other.mean() / 100.0 if other.mean() > 0.0 else 1.0
+    logarithms = min(*one, *other) > 0.0
+    base = other.mean() / 100.0 if logarithms else 1.0
     told = re.search(
         r"(?:higher|lower) by (\S+) [^(]*?(?:\((\S+) to (\S+)\)|, without)", finding.here
     )
@@ -322,7 +355,6 @@ def _check_told(claim: Pooled, finding: Finding) -> None:
         return
     # The wider of Welch's interval and that with variances of all that the claim compares, which
     # the tests of `compare_means` compute by hand.
-    logarithms = min(*one, *other) > 0.0
     runs = (_without_each(one), _without_each(other)) if logarithms else (one, other)
     welch = ttest_ind(*runs, equal_var=False).confidence_interval()
     gap = np.log(one.mean() / other.mean()) if logarithms else one.mean() - other.mean()
@@ -334,7 +366,7 @@ def _check_told(claim: Pooled, finding: Finding) -> None:
     assert pooled.high is not None
     half = 0.5 * max(welch.high - welch.low, pooled.high - pooled.low)
     ends = sign * gap + np.array([-half, half])
-    shares = 100.0 * sign * (np.exp(sign * ends) - 1.0) if logarithms else ends / base
+    shares = 100.0 * sign * (np.exp(sign * ends) - 1.0) if logarithms else ends
     assert (low, high) == pytest.approx(tuple(shares), abs=0.051), claim.id
 
 

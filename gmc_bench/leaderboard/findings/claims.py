@@ -239,7 +239,7 @@ class Superiority(Pooled):
             return Finding("not run yet")
         pair = samples[self.first], samples[self.second]
         gap = self.gaps(samples)[self.first, self.second]
-        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, pair, self)}"
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, self)}"
         return _verdict_by_sign(gap.better, here, _gap_power(gap, pair, self.size, self))
 
 
@@ -267,10 +267,11 @@ class Lead(Pooled):
         best = max(ours, key=lambda name: sign * _mean(usable[name]))
         rival = max(others, key=lambda name: sign * _mean(usable[name]))
         pair, gaps = (usable[best], usable[rival]), self.gaps(usable)
-        here = f"{_means_text(pair, self.unit)}: {_gap_text(gaps[best, rival], pair, self)}"
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gaps[best, rival], self)}"
         left = [name for name in self.others if name not in usable]
         here += self._coverage(others)
         power = _gap_power(gaps[best, rival], pair, self.size, self)
+        power = power and f"against {rival} alone, {power}"
         ahead = [name for name in others if gaps[best, name].is_ahead]
         behind = {own: [name for name in others if gaps[name, own].is_ahead] for own in ours}
         if behind[best]:
@@ -383,7 +384,7 @@ class Equivalence(Pooled):
             return Finding("not run yet")
         pair = samples[self.first], samples[self.second]
         gap = self.gaps(samples)[self.first, self.second]
-        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, pair, self)}"
+        here = f"{_means_text(pair, self.unit)}: {_gap_text(gap, self)}"
         asked = "not worse: by at most" if self.one_sided else "alike: within"
         margin = EQUIVALENCE_MARGIN * max(abs(_mean(sample)) for sample in pair)
         here += f" ({asked} {margin:,.1f}, a tenth of the larger)"
@@ -492,17 +493,17 @@ def _means_text(pair: tuple[Sample, Sample], unit: str) -> str:
     return " against ".join(parts) + (f" {unit}" if unit else "")
 
 
-def _gap_text(gap: Gap, pair: tuple[Sample, Sample], claim: Pooled) -> str:
-    """Return a gap as a share of the second mean, or as it is where that means nothing."""
+def _gap_text(gap: Gap, claim: Pooled) -> str:
+    """Return a gap of logarithms as a share of the second mean, one of means as it is."""
     way = "lower" if claim.lower_is_better else "higher"
-    better, base = gap.better, _mean(pair[1])
+    better = gap.better
     after = "" if better.low is not None else f", {_NO_INTERVAL}"
-    if base <= 0.0:
-        unit = "percentage points" if claim.unit == "%" else claim.unit  # no share of the second
-        return f"{way} by {_estimate_text(better, 1, unit)}{after}"
     if not gap.of_logarithms:
-        share = better.transformed(lambda x: 100.0 * x / base)
-    elif claim.lower_is_better:
+        unit = "percentage points" if claim.unit == "%" else claim.unit
+        ends = (better.value, better.low or 0.0, better.high or 0.0)
+        largest = max(abs(end) for end in ends)
+        return f"{way} by {_estimate_text(better, 3 if 0.0 < largest < 1.0 else 1, unit)}{after}"
+    if claim.lower_is_better:
         share = better.transformed(lambda x: 100.0 * (1.0 - exp_or_infinity(-x)))
     else:
         share = better.transformed(lambda x: 100.0 * (exp_or_infinity(x) - 1.0))
@@ -518,12 +519,12 @@ def _gap_power(gap: Gap, pair: tuple[Sample, Sample], size: float | None, claim:
         size: share of the second mean by which the paper's first is better, if it says so.
         claim: whose gap it is.
     """
-    if size is None:
+    if size is None or _mean(pair[1]) <= 0.0:  # a share of what is not positive says nothing
         claimed = None
     elif gap.of_logarithms:
         claimed = -math.log1p(-size) if claim.lower_is_better else math.log1p(size)
     else:
-        claimed = size * abs(_mean(pair[1]))
+        claimed = size * _mean(pair[1])
     return power_text(_on_scale_of(gap, pair), claimed, gap.better.value)
 
 

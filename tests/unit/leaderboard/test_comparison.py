@@ -156,15 +156,19 @@ def test_the_prior_of_variances_with_unequal_degrees_of_freedom() -> None:
     assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
 
 
-def test_runs_that_agree_exactly_are_no_special_method() -> None:
-    # A variance of 0 counts as a hundred-thousandth of the median: logs -ln(1e5), 0, 0, 0, 0.
-    found = moderate_variances([VarianceEstimate(0.0, 4.0)] + [VarianceEstimate(1.0, 4.0)] * 4)
-    excess = np.log(1e5) ** 2 / 5.0 - (np.pi**2 / 6.0 - 1.0)
-    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
-    # Of the median of those that are not 0, also where these are few.
-    found = moderate_variances([VarianceEstimate(0.0, 4.0)] * 3 + [VarianceEstimate(1.0, 4.0)] * 2)
-    excess = 0.3 * np.log(1e5) ** 2 - (np.pi**2 / 6.0 - 1.0)
-    assert special.polygamma(1, found.prior_degrees / 2.0) == pytest.approx(excess, rel=1e-6)
+def test_runs_that_agree_exactly_say_nothing_of_how_others_vary() -> None:
+    some = [VarianceEstimate(4.0**power, 4.0) for power in range(5)]
+    still = VarianceEstimate(0.0, 4.0)
+    found, expected = moderate_variances([still, *some, still]), moderate_variances(some)
+    assert found.prior_degrees == expected.prior_degrees
+    assert found.posterior[1:-1] == expected.posterior
+    assert 0.0 < found.posterior[0] == found.posterior[-1] < found.posterior[1]
+    pooled = moderate_variances([still, some[0], some[0]])
+    assert (pooled.posterior, pooled.prior_degrees) == ([1.0, 1.0, 1.0], np.inf)
+    tiny = VarianceEstimate(1e-30, 4.0)  # counts as a hundred-thousandth of the median
+    least = VarianceEstimate(1e-5, 4.0)
+    kept = moderate_variances([least, *[some[0]] * 4]).prior_degrees
+    assert moderate_variances([tiny, *[some[0]] * 4]).prior_degrees == kept
 
 
 def test_the_prior_that_two_methods_share_counts_once() -> None:

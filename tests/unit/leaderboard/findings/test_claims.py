@@ -93,24 +93,31 @@ def test_positive_numbers_are_compared_by_the_logarithms_of_their_means(
     ):
         found = claim.decide(values)
         needed = seeds_needed(relative, abs(np.log(ratio)))
-        assert found.power.startswith(f"about {needed} seeds per side would show an effect as larg")
+        alone = "against b alone, " if isinstance(claim, Lead) else ""  # of all others, one
+        expected = f"{alone}about {needed} seeds per side would show "
+        assert found.power.startswith(f"{expected}an effect as large as the claim's")
         way = "lower" if lower_is_better else "higher"
         assert f": {way} by +25.0 % (" in found.here
         measured = replace(claim, size=None).decide(values).power
         needed = seeds_needed(relative, abs(np.log(first[1] / 20.0)))
-        assert measured.startswith(f"about {needed} seeds per side would show the difference meas")
+        expected = f"{alone}about {needed} seeds per side would show "
+        assert measured.startswith(f"{expected}the difference measured here")
 
 
 def test_the_size_of_a_claim_is_a_share_of_what_is_compared_with() -> None:
-    """Half of a mean of 30 in size, also where it is negative."""
-    values = _samples(a=(-40.0, -20.0, 0.0), b=(-50.0, -30.0, -10.0))
+    """Half of a mean of 30; of one that is not positive, half would say nothing."""
+    values = _samples(a=(-20.0, 40.0, 100.0), b=(-30.0, 30.0, 90.0))
     needed = seeds_needed([item.values for item in values.values()], 15.0)
     expected = f"about {needed} seeds per side would show an effect as large as the claim's"
+    negative = _samples(a=(-40.0, -20.0, 0.0), b=(-50.0, -30.0, -10.0))
     for claim in (
         Superiority(**TEXTS, first="a", second="b", size=0.5),
         Lead(**TEXTS, ours=("a",), others=("b",), size=0.5),
     ):
-        assert claim.decide(values).power.startswith(expected)
+        found = claim.decide(values)
+        assert found.power.removeprefix("against b alone, ").startswith(expected)
+        assert "higher by +10.0 (" in found.here  # not a share of a mean that is uncertain itself
+        assert "the difference measured here" in claim.decide(negative).power
 
 
 def test_a_lead_needs_all_others() -> None:
