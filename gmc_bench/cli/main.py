@@ -73,9 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parser.reject_unknown(unknown)
                 parser.print_help()
                 return 2
-            parsed.parser.reject_early(arguments[: arguments.index(parsed.verb)])
-            if not getattr(parsed, "passes_on", False):  # to settings that have no options
-                parsed.parser.reject_unknown(unknown)
+            # What is unknown may be a setting, but not in front of the verb.
+            early, settings = arguments[: arguments.index(parsed.verb)], "passes_on" in parsed
+            parsed.parser.reject_unknown(early if settings else unknown)
             return int(with_engine(with_open_paths, parsed.execute, parsed, unknown, arguments))
         except GmcBenchError as error:
             note(f"gmc-bench: {error}")

@@ -49,21 +49,11 @@ class Parser(argparse.ArgumentParser):
             first = unknown[0].partition("=")[0]
             known = [name for action in self._actions for name in action.option_strings]
             if first in known:
-                self.reject_early([first])
+                raise ConfigError(f"{first!r} stands too early; put it behind '{self.prog}'")
             close = did_you_mean(first, known) if first.startswith("-") else ""
             hint = close if "did you mean" in close else f"; see '{self.prog} --help'"
             kind = "option" if first.startswith("-") else "argument"
             raise ConfigError(f"unknown {kind} {first!r}{hint}")
-
-    def reject_early(self, words: list[str]) -> None:
-        """Raise for options in front of the verb, which nothing would read.
-
-        Raises:
-            ConfigError: `words` is not empty.
-        """
-        if words:
-            first = words[0].partition("=")[0]
-            raise ConfigError(f"{first!r} stands too early; put it behind '{self.prog}'")
 
     def refuse(self, parsed: argparse.Namespace, names: Iterable[str], why: str) -> None:
         """Raise for an option that has no effect beside the others; its default says nothing.
