@@ -167,6 +167,18 @@ def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
     assert (result.outcome, result.reason) == ("fell", "the simulation broke")
 
 
+@pytest.mark.parametrize("axis", [0, 1], ids=["pitch", "roll"])
+@pytest.mark.parametrize(("degrees", "stops"), [(44.0, False), (46.0, True), (134.0, True)])
+def test_more_than_45_degrees_of_tilt_to_any_side_stop(subject, make_robot, axis, degrees, stops):
+    watch, gravity = Watch(Adapter(subject.manifest, "go2"), 0.02), np.zeros(3)
+    for side in (-1.0, 1.0):
+        gravity[axis] = side * math.sin(math.radians(degrees))
+        gravity[2] = -math.cos(math.radians(degrees))
+        tilted = replace(make_robot().read(), gravity=gravity)
+        expected = "the base tilts by more than 45 degrees" if stops else ""
+        assert watch.check(tilted, np.zeros(12)) == expected
+
+
 def test_the_watch_sees_joints_and_torques(subject, make_robot):
     adapter = Adapter(subject.manifest, "go2")
     watch, good = Watch(adapter, 0.02), make_robot().read()

@@ -47,6 +47,11 @@ def test_feet_are_masked_or_wrapped():
     assert masked.friction[0].dynamic == pytest.approx(masked.friction[0].static * 0.6 / 0.8)
     assert len(set(masked.friction)) == 1
     assert (masked.foot_growth, masked.foot_softness) == (0.003, 2.0)
+    factors = [
+        draw_conditions(TRIALS["masked-feet"], 1, number).friction[0].static / 0.8
+        for number in range(40)
+    ]
+    assert 0.5 <= min(factors) < 0.52 < 0.68 < max(factors) <= 0.7
     slippery, coefficients = [], []
     for number in range(8):
         drawn = draw_conditions(TRIALS["wrapped-foot"], 1, number)
