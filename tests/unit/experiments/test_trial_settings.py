@@ -41,6 +41,18 @@ def test_what_is_tried_next_lies_where_returns_were_high():
     assert means[1] < 0.3
 
 
+@pytest.mark.parametrize("returns", [{1: None, 2: None}, {1: 9e9, 2: None}])
+def test_a_trial_without_a_return_tells_nothing_of_where_to_go_on(returns):
+    """Its training diverged, or that of one of its seeds."""
+    ranges = {"a": Range(low=0.0, high=1.0)}
+    tried = [Trial(k, {"a": k / 7}, {1: float(k), 2: 1.0}, 0.0) for k in range(8)]
+    lost = [*tried[:3], replace(tried[7], returns=returns), *tried[3:7]]
+    with_it, without, after_it = (
+        [suggest(ranges, trials, seed) for seed in range(3)] for trials in (tried, tried[:7], lost)
+    )
+    assert after_it == without != with_it
+
+
 def test_rates_are_tried_next_on_the_scale_of_their_range():
     ranges = {"a": Range(low=1e-6, high=1.0, log=True)}
     tried = [TuningTrial(0, {"a": 1e-3}, {1: 1.0}, 0.0)]

@@ -288,6 +288,25 @@ def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
     assert yaml.safe_load(Path("t/tuning.yaml").read_text())["threads"] == 64
 
 
+def test_nobody_is_told_of_a_trials_run_as_of_a_run(tmp_path):
+    """Whoever stops a search is told to continue it, and not the run that was under way."""
+    told, path = [], tmp_path / "trial-001"
+    tune = Tuning(SPEC, on_event=told.append)
+    passed = [
+        events.TrainingStarted(0, 384), events.IterationFinished(128, 1.0), events.Remark("odd")
+    ]  # fmt: skip
+    for event in (
+        events.RunStarted(path, None, 384, False),
+        *passed[:2],
+        events.CheckpointWritten(path, 128),
+        events.TrainingFinished(path, 1.0),
+        events.RecordWritten(path, None),
+        passed[2],
+    ):
+        tune._tell(event)
+    assert told == passed
+
+
 @pytest.mark.parametrize(("env_steps", "remarks"), [(4 * 992, 1), (4 * 1000, 0)])
 def test_runs_shorter_than_an_episode_are_told_before_the_trials(tiny_set, env_steps, remarks):
     told = []
