@@ -100,6 +100,14 @@ def test_sizes_are_scaled_per_limb_or_pair():
     assert all(part.shape.radius == part.radius for part in draft.parts)
 
 
+def test_sizes_reach_both_ends_of_the_range():
+    form = Form(size=(0.8, 1.2))
+    drafts = [grow_draft(np.random.default_rng(seed), 6, form) for seed in range(8)]
+    radii = [part.radius for draft in drafts for part in draft.parts[1:]]
+    assert 0.04 <= min(radii) < 0.042
+    assert 0.058 < max(radii) <= 0.06
+
+
 def test_large_bodies_stand_little_higher_than_the_small_ones_they_grow_from():
     rises = []
     for seed in range(3):

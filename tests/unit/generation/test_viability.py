@@ -119,7 +119,7 @@ def test_gate_needs_distance_and_survival():
 
 def test_gaits_are_sinusoids_of_one_frequency():
     controls = _gaits(3, np.random.default_rng(0))
-    assert controls.shape == (NUM_GAITS, 200, 3)
+    assert controls.shape == (48, 200, 3)  # of four seconds
     assert np.abs(controls).max() <= 1.0
     assert np.abs(controls).max(axis=1).min() == pytest.approx(0.3, abs=0.02)
     # Samples of one sinusoid obey x[t-1] + x[t+1] = 2 cos(w dt) x[t], with one w for all motors.
@@ -130,8 +130,11 @@ def test_gaits_are_sinusoids_of_one_frequency():
     # Every motor has an amplitude and a phase of its own.
     cosine, turn = controls[:, 0], np.arccos(factors / 2)
     sine = (controls[:, 1] - cosine * np.cos(turn)) / np.sin(turn)
-    for own in (np.hypot(sine, cosine), np.arctan2(cosine, sine)):
+    amplitude = np.hypot(sine, cosine)
+    for own in (amplitude, np.arctan2(cosine, sine)):
         assert (np.abs(np.diff(own)) > 0.01).mean() > 0.9
+    assert 0.3 <= amplitude.min() < 0.32
+    assert 0.98 < amplitude.max() <= 1.0
     frequencies = np.arccos(factors / 2) / (2 * np.pi * 0.02)
     assert frequencies.min() == pytest.approx(0.5, abs=0.2)
     assert frequencies.max() == pytest.approx(3.0, abs=0.2)
