@@ -207,10 +207,14 @@ def test_set_state_clears_a_broken_simulation(make_batch):
 def test_a_warning_counts_even_if_all_numbers_are_finite(make_batch):
     batch, readings = make_batch()
     batch.reset(ALL, 0.005, readings)
-    batch.data(2).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
-    batch.step(np.zeros((3, 10), np.float32), readings)
-    assert np.isfinite(readings).all()
-    np.testing.assert_array_equal(batch.diverged, [False, False, True])
+    state = batch.get_state()
+    for kind in range(mujoco.mjtWarning.mjNWARNING):  # whatever the engine warns of
+        batch.set_state(state)
+        assert not batch.diverged.any()
+        batch.data(2).warning[kind].number = 1
+        batch.step(np.zeros((3, 10), np.float32), readings)
+        assert np.isfinite(readings).all()
+        np.testing.assert_array_equal(batch.diverged, [False, False, True])
 
 
 def test_a_number_that_is_not_finite_counts_even_without_a_warning(models, layout):
