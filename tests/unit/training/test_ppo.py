@@ -411,6 +411,27 @@ def test_two_threads_give_the_bits_of_one(make_trainer, monkeypatch, method):
     assert torch.equal(parameters(trained(1)), parameters(trained(2)))
 
 
+def test_actor_and_critic_have_half_of_the_threads_each(make_trainer):
+    """A thread that nobody told would keep the number that it began with."""
+    trainer = make_trainer(repeat=1, batch_size=64)
+    seen = {"actor": set(), "critic": set()}
+    trainer.collector.collect(trainer.buffer)
+
+    def counting(forward, counts):
+        return lambda tokens: (counts.add(torch.get_num_threads()), forward(tokens))[1]
+
+    for name, counts in seen.items():
+        network = getattr(trainer.model, name)
+        network.forward = counting(network.forward, counts)
+    for total in (4, 2):
+        torch.set_num_threads(total)
+        update(trainer)
+        assert seen == {"actor": {total // 2}, "critic": {total // 2}}
+        assert torch.get_num_threads() == total
+        for counts in seen.values():
+            counts.clear()
+
+
 def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, monkeypatch):
     torch.set_num_threads(2)
     runs = []
