@@ -125,12 +125,16 @@ def test_what_a_body_has_no_part_for_is_refused():
     for changes in lacking:
         with pytest.raises(ConfigError, match="only bodies with joint drives"):
             _core(replace(TASK, **changes))
-    heavier = EventTerm("load", "base_mass", events.factor(1.0, 1.5), every=(1.0, 2.0))
-    with pytest.raises(ConfigError, match="'base_mass', which only resets can"):
-        _core(replace(VELOCITY, events=(heavier,)), [GO1])
     core = _core(replace(TASK, rewards=(RewardTerm("tilt", -1.0, tilted_base),)))
     with pytest.raises(ConfigError, match="only bodies with joint drives have"):
         core.step(_actions(core))
+
+
+@pytest.mark.parametrize("target", ["base_mass", "position", "heading", "joint_angle"])
+def test_what_only_resets_can_change_is_refused_during_an_episode(target):
+    event = EventTerm("change", target, events.within(0.3), every=(1.0, 2.0))
+    with pytest.raises(ConfigError, match=f"'{target}', which only resets can"):
+        _core(replace(VELOCITY, events=(event,)), [GO1])
 
 
 @pytest.mark.parametrize(

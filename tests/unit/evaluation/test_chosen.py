@@ -64,6 +64,7 @@ def test_chosen_episodes_show_as_little_as_the_whole_evaluation(make_trained):
     )
     seen = Totals()
     play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
+    assert sorted(seen.totals) == [1, 3, 7]
     for number, total in seen.totals.items():
         assert total == whole[number] != plain[number]
 
