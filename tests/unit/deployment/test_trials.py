@@ -32,6 +32,20 @@ def test_conditions_are_repeatable_and_differ():
     assert draw_conditions(trial, 1, 1, rough=False) == replace(drawn[1], floor="flat")
 
 
+def test_a_trial_meets_today_what_it_always_met():
+    """Success rates of policies can be compared only where their trials were the same."""
+    drawn = draw_conditions(TRIALS["forward"], 1, 3)
+    assert (drawn.strength, drawn.base_mass) == pytest.approx((1.0426852383, 1.0633501685))
+    assert drawn.velocity_bias == pytest.approx((0.0296205009, 0.0026746861, 0.0025845097))
+    assert (drawn.latency, drawn.sensor_seed) == (0.015, 3844037327)
+    assert draw_conditions(TRIALS["masked-feet"], 1, 2).friction[0].static == pytest.approx(
+        0.4064793536
+    )
+    assert draw_conditions(TRIALS["wrapped-foot"], 1, 5).friction[2].static == pytest.approx(
+        0.2391651340
+    )
+
+
 def test_robots_commands_and_length_are_those_of_the_documentation():
     page = (Path(__file__).parents[3] / "docs" / "deployment.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (\w+) \| \((.+?)\) \|", page, re.M)

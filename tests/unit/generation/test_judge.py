@@ -60,6 +60,7 @@ def test_a_body_that_cannot_move_is_turned_down(body, monkeypatch):
         found = judge(body, seed)
         assert found == Verdict(fault="viability", best_distance=0.1234, surviving_share=0.9877)
     assert len(set(drawn)) == len(drawn) - 1  # gaits follow from the seed
+    assert drawn[0] == np.random.default_rng([1, 2, 1]).random()
 
 
 def test_a_body_of_lead_or_feathers_is_turned_down(body):
@@ -177,6 +178,7 @@ def test_controls_follow_from_the_seed_and_are_other_ones_in_every_run(
     assert len(seen) == 4 * runs
     assert seen[:runs] == seen[runs : 2 * runs]
     assert len({drawn for _, drawn in seen}) == 3 * runs
+    assert seen[0][1] == np.random.default_rng([1, 2, 2]).uniform()
 
 
 def test_the_opening_is_a_median_over_time_and_the_worst_of_all_runs(looped, viable, monkeypatch):

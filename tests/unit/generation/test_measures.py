@@ -72,6 +72,7 @@ def test_a_body_on_its_torso_stands_and_one_in_the_air_or_in_trouble_falls(monke
         found = measure_body(other, behaviour=True)
         assert (found.distance, found.survives) == (0.25, 0.5)
     assert drawn[0] == drawn[1] != drawn[2]  # gaits follow from the body's hash
+    assert drawn[0] == np.random.default_rng(int(lying.digest[:16], 16)).random()
     monkeypatch.setattr(measures, "has_warned", lambda data: True)
     assert measure_body(lying, behaviour=True).stands == 0.0
 
