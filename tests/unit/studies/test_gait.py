@@ -226,6 +226,13 @@ def test_numbers_of_joints_that_follow_nothing():
     assert gait_metrics(walk(angles)).mean_phase_coherence < 0.1
 
 
+@pytest.mark.parametrize(("period", "frequency"), [(1.9, 1 / 1.9), (2.1, np.nan)])
+def test_a_stride_takes_two_seconds_at_most(period, frequency):
+    time = np.arange(550) * 0.02
+    found = gait_metrics(walk(np.cos(2 * np.pi * time / period)[:, None]))
+    assert found.stride_frequency == pytest.approx(frequency, rel=0.01, nan_ok=True)
+
+
 def test_the_start_is_left_out():
     time = (np.arange(300) + 1) * 0.02
     contact = np.column_stack([time <= 1.0, time > 1.0, time > 3.5]).astype(np.bool_)
