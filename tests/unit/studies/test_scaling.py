@@ -87,7 +87,8 @@ def test_a_series_holds_what_was_measured():
 
 
 def test_quantities_that_are_not_fitted_have_no_exponent():
-    (throughput,) = [q for q in of_axis("tokens") if not q.fitted]
+    throughput, kept = [q for q in QUANTITIES if not q.fitted]
+    assert (throughput.key, kept.key) == ("samples_per_s", "kept_mib")
     cells = [
         ScalingCell("train-time", "a", s, {"samples_per_s": 1 / s, "train_ms": s}) for s in SIZES
     ]
