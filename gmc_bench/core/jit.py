@@ -1,11 +1,20 @@
-"""numba's `njit`, which also works where no folder for compiled code can be written."""
+"""numba's `njit` for code that calls code of other files, and where no folder can be written."""
 
 import atexit
+import hashlib
+import inspect
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numba
+
+_CALLED = tuple(Path(__file__).parents[1] / name for name in ("nn", "sim"))
+"""Folders with compiled functions that those of other folders call."""
 
 
 def _nothing() -> None:
@@ -33,5 +42,38 @@ def _require_cache() -> None:
 
 
 _require_cache()
-njit = numba.njit
-"""Compile a function; see numba."""
+
+
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """Return numba's `njit`, with a cache on disk that outlives no change of what is called.
+
+    Compiled code contains that of the functions it calls and the values of constants, but numba
+    compiles it anew only when its own file changes. So after an update, old code would go on being
+    used, or fail because a class has another name. Here it is also compiled anew when another file
+    of its folder or of `_CALLED` has changed.
+
+    Args:
+        options: of `numba.njit`.
+    """
+
+    def compile_(function: Any) -> Any:
+        found = numba.njit(**options)(function)
+        file = getattr(getattr(found, "_cache", None), "_cache_file", None)
+        if file is not None:  # it is without `cache`, or if numba is switched off
+            own = Path(inspect.getfile(function)).parent
+            # What follows the version in an index of compiled code is read only if this is equal.
+            file._version = " ".join(
+                [file._version, *map(_digest, {own: 0} | dict.fromkeys(_CALLED))]
+            )
+        return found
+
+    return compile_
+
+
+@cache
+def _digest(folder: Path) -> str:
+    """Return a digest of all Python files of a folder."""
+    found = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()

@@ -45,7 +45,7 @@ def test_what_is_tried_next_lies_where_returns_were_high():
 def test_a_trial_without_a_return_tells_nothing_of_where_to_go_on(returns):
     """Its training diverged, or that of one of its seeds."""
     ranges = {"a": Range(low=0.0, high=1.0)}
-    tried = [Trial(k, {"a": k / 7}, {1: float(k), 2: 1.0}, 0.0) for k in range(8)]
+    tried = [TuningTrial(k, {"a": k / 7}, {1: float(k), 2: 1.0}, 0.0) for k in range(8)]
     lost = [*tried[:3], replace(tried[7], returns=returns), *tried[3:7]]
     with_it, without, after_it = (
         [suggest(ranges, trials, seed) for seed in range(3)] for trials in (tried, tried[:7], lost)
