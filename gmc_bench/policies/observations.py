@@ -107,7 +107,7 @@ def part_of(observation: Observation, name: str, dtype: DTypeLike | None) -> Arr
     """
     try:
         return np.asarray(observation[name], dtype)
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:  # the latter of tensors
         raise ConfigError(
             f"an observation of gmc_bench has numbers for {name!r}, got {shown(observation)}; give "
             f"what the environment returned"
@@ -116,6 +116,8 @@ def part_of(observation: Observation, name: str, dtype: DTypeLike | None) -> Arr
 
 def shown_table(observation: Observation, spec: TokenSpec) -> MorphologyTable:
     """Return the body that a complete observation shows as a table of one, without a name.
+
+    Its arrays are copies: whoever gave the observation may write the next one into its memory.
 
     Raises:
         ConfigError: masks, parents or loops are missing, or have another shape.
@@ -211,7 +213,7 @@ def _another_body(name: str) -> ConfigError:
 
 
 def _shaped(observation: Observation, name: str, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
-    """Return a part of an observation as an array of a shape.
+    """Return a copy of a part of an observation as an array of a shape.
 
     Raises:
         ConfigError: it is not there, does not hold such numbers, or has another shape.
@@ -222,7 +224,7 @@ def _shaped(observation: Observation, name: str, dtype: DTypeLike, shape: tuple[
             f"the policy reads {name!r} of the shape {shape}, got {found.shape}; make the "
             f"environment with token_spec=policy.spec"
         )
-    return found
+    return found.copy()
 
 
 def require_body(table: MorphologyTable) -> None:

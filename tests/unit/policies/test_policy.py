@@ -500,6 +500,48 @@ def test_what_is_no_observation_is_refused(wrong, batch):
         policy.act(wrong)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda part: part[::-1].copy()[::-1],
+        lambda part: np.broadcast_to(part, (1, *part.shape))[0],
+        lambda part: part.tolist(),
+        torch.from_numpy,
+    ],
+    ids=["backwards", "read-only", "a list", "a tensor"],
+)
+def test_an_observation_may_lie_anywhere_in_memory(changed, recwarn):
+    env, policy = MorphologyEnv(TASK, BODIES, token_spec=SPEC), policy_of()
+    observation, _ = env.reset(seed=1)
+    expected = policy.act(observation)
+    policy.reset()
+    np.testing.assert_array_equal(
+        policy.act({name: changed(part) for name, part in observation.items()}), expected
+    )
+    assert not recwarn
+
+
+def test_what_a_policy_knows_of_a_body_does_not_change_with_the_observation_that_told():
+    env, policy = MorphologyEnv(TASK, BODIES, token_spec=SPEC), policy_of("gcnt")
+    observation, _ = env.reset(seed=1, options={"morphology": 1})
+    observation = {
+        name: part.astype(bool) if "mask" in name else part for name, part in observation.items()
+    }
+    expected = policy.act(observation)
+    again = {name: part.copy() for name, part in observation.items()}
+    for part in observation.values():
+        part[...] = 1
+    np.testing.assert_array_equal(policy.act(again), expected)
+
+
+def test_a_tensor_that_carries_gradients_is_refused():
+    env, policy = MorphologyEnv(TASK, BODIES, token_spec=SPEC), policy_of()
+    observation, _ = env.reset(seed=1)
+    tokens = torch.from_numpy(observation["tokens"]).requires_grad_()
+    with pytest.raises(ConfigError, match="an observation of gmc_bench has numbers for 'tokens'"):
+        policy.act(observation | {"tokens": tokens})
+
+
 @pytest.mark.parametrize("name", ["limb_padding_mask", "action_padding_mask", "parents"])
 def test_an_observation_that_lacks_a_part_is_refused(name):
     observation, _ = MorphologyEnv(TASK, BODIES, token_spec=SPEC).reset(seed=0)
