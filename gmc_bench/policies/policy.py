@@ -263,13 +263,14 @@ class Policy:
     # Files.
 
     def tensors(self) -> dict[str, Array]:
-        """Return weights and statistics as named arrays; without the critic if it `acts_only`.
+        """Return copies of weights and statistics by name; without the critic if it `acts_only`.
 
         Statistics of separate bodies have a first dimension over bodies, as their weights have.
         """
-        return self._tensors(self.acts_only)
+        return {name: value.copy() for name, value in self._tensors(self.acts_only).items()}
 
     def _tensors(self, acts_only: bool) -> dict[str, Array]:
+        """Return what `tensors` does, in the memory of the networks on a CPU."""
         weights = {
             f"{_MODEL}{name}": value.detach().cpu().numpy()
             for name, value in self.model.state_dict().items()

@@ -44,6 +44,14 @@ def test_the_loaded_policy_does_not_share_memory(make_trained):
     assert not (other.normalizer.context_mean == 7.0).any()
 
 
+def test_tensors_are_copies(trained):
+    """Kept ones stay what they were while training goes on, and may be changed."""
+    policy, before = trained.policy, trained.policy.to_bytes()
+    for values in policy.tensors().values():
+        values[...] = 7
+    assert policy.to_bytes() == before
+
+
 def test_another_size_is_refused(make_trained):
     trained, other = make_trained(width=8), make_trained(width=16)
     tensors = trained.policy.tensors()
