@@ -6,6 +6,7 @@ Source:
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -48,11 +49,12 @@ _FRICTION = "0.7 0.1 0.1"  # sliding (1), torsional (m), rolling (m)
 _LIMIT_SOFTNESS = "0 0.99 0.01"  # solimplimit: impedance at, and 0.01 m or rad beyond, the limit
 
 
-def read_mjcf(path: Path) -> Morphology:
+def read_mjcf(path: Path, slots: Mapping[str, int] | None = None) -> Morphology:
     """Read one robot body from a file; its name is the file's stem.
 
     Args:
         path: a MJCF file in UTF-8.
+        slots: see `parse_mjcf`.
 
     Returns:
         The body, see `parse_mjcf`.
@@ -66,7 +68,7 @@ def read_mjcf(path: Path) -> Morphology:
         raise MorphologyError(f"cannot read the body file {path} ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise MorphologyError(f"the body file {path} is not UTF-8 text; convert it") from error
-    return parse_mjcf(text, path.stem)
+    return parse_mjcf(text, path.stem, slots)
 
 
 def emit_mjcf(

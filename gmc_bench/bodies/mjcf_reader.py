@@ -14,7 +14,8 @@ Source:
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -63,7 +64,7 @@ _LOOP = {"name1", "name2", "objtype", "data", "solref"}
 _SOLIDS = ("sphere", "capsule", "cylinder", "box", "ellipsoid")
 
 
-def parse_mjcf(text: str, name: str) -> Morphology:
+def parse_mjcf(text: str, name: str, slots: Mapping[str, int] | None = None) -> Morphology:
     """Read one robot body.
 
     A joint whose name starts with `limbx` takes slot 0 and `limby` slot 1; any other joint takes
@@ -74,6 +75,7 @@ def parse_mjcf(text: str, name: str) -> Morphology:
     Args:
         text: a complete MJCF document.
         name: the body's name, used in messages and results.
+        slots: of joints that have another than this, by their names, see `own_slots`.
 
     Returns:
         The body; angles in rad whatever the file's unit.
@@ -82,7 +84,7 @@ def parse_mjcf(text: str, name: str) -> Morphology:
         MorphologyError: the text is not such a robot; the message names the first reason.
     """
     try:
-        return _read(text, name)
+        return _read(text, name, slots or {})
     except _Refusal as refusal:
         raise MorphologyError(f"body {name!r} {refusal}") from refusal.__cause__
 
@@ -91,10 +93,22 @@ class _Refusal(Exception):  # noqa: N818 - never leaves this module
     """Why a text is not a robot; goes on after the body's name."""
 
 
-def _read(text: str, name: str) -> Morphology:
+def own_slots(body: Morphology) -> dict[str, int]:
+    """Return the slots of joints that MJCF does not tell, by the joints' names."""
+    return {
+        joint.name: joint.slot
+        for limb in body.limbs
+        for place, joint in enumerate(limb.joints)
+        if joint.slot != slot_of(joint.name, place)
+    }
+
+
+def _read(text: str, name: str, slots: Mapping[str, int]) -> Morphology:
     spec = _parse(text)
     _only(spec.compiler, _COMPILER, "<compiler>")
     limbs = _limbs(spec, math.radians(1.0) if spec.compiler.degree else 1.0)
+    if slots:
+        limbs = tuple(_with_slots(limb, slots) for limb in limbs)
     places = {limb.name: index for index, limb in enumerate(limbs)}
     order = {joint: place for place, joint in enumerate(j.name for o in limbs for j in o.joints)}
     # Unknown joints go last; the schema refuses them with a suggestion.
@@ -112,6 +126,11 @@ def _read(text: str, name: str) -> Morphology:
             if exclusion.name.startswith(KEPT_EXCLUSION)
         ),
     )
+
+
+def _with_slots(limb: Limb, slots: Mapping[str, int]) -> Limb:
+    joints = (replace(joint, slot=slots.get(joint.name, joint.slot)) for joint in limb.joints)
+    return replace(limb, joints=tuple(joints))
 
 
 def _parse(text: str) -> Any:

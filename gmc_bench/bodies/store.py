@@ -18,6 +18,7 @@ from typing import Any
 import platformdirs
 
 from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
+from gmc_bench.bodies.mjcf_reader import own_slots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.core.config import json_digest
 from gmc_bench.core.errors import GmcBenchError, MorphologyError, MorphologySetError, StorageError
@@ -32,6 +33,8 @@ _CURRENT = "current"
 _CHECK, _FILE = "check", "sha256"
 """SHA-256 of the rest of the manifest, and of a body's file; sets that were stored before there
 were these have none."""
+_SLOTS = "slots"
+"""Joint slots that a body's file does not tell, by the joints' names; only where there are any."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SET_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -186,7 +189,7 @@ def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
     # The body's own hash rounds numbers; sets that were stored before there was this one lack it.
     if row.get(_FILE, found := hashlib.sha256(read_limited(path)).hexdigest()) != found:
         raise MorphologyError(f"{path.name} was changed")
-    body = read_mjcf(path)
+    body = read_mjcf(path, row.get(_SLOTS))
     if body.digest != row["digest"]:
         raise MorphologyError(f"body {row['name']!r} does not match its hash")
     pairs = tuple((int(first), int(second)) for first, second in row["symmetric_limbs"])
@@ -205,6 +208,7 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
             splits[split].append({
                 "name": body.name, "file": file, _FILE: hashlib.sha256(data).hexdigest(),
                 "digest": body.digest, "symmetric_limbs": body.symmetric_limbs,
+                **({_SLOTS: slots} if (slots := own_slots(body)) else {}),
             })  # fmt: skip
     manifest = {
         "format": _FORMAT,

@@ -55,6 +55,29 @@ def test_what_is_saved_is_loaded(bodies, home):
     ]
 
 
+def test_slots_that_a_file_does_not_tell_are_kept(bodies):
+    """Neither names (`limbx`, `limby`) nor the order of joints need be those of the slots."""
+    body = bodies.split("train")[0]
+    limbs = tuple(
+        replace(
+            limb,
+            joints=tuple(
+                replace(joint, slot=4 - joint.slot, name=f"limbx {joint.name}")
+                for joint in limb.joints
+            ),
+        )
+        for limb in body.limbs
+    )
+    motors = tuple(replace(motor, joint=f"limbx {motor.joint}") for motor in body.actuators)
+    moved = replace(body, name="moved", limbs=limbs, actuators=motors)
+    found = replace(bodies, splits={"train": (body, moved), "test": (moved,)})
+    folder = store_set(found)
+    assert load_set("some-set") == found
+    rows = json.loads((folder / "manifest.json").read_text())["splits"]["train"]
+    assert "slots" not in rows[0]
+    assert set(rows[1]["slots"].values()) == {3, 4}
+
+
 def test_saving_again_changes_nothing(bodies, home):
     store_set(bodies)
     before = _files(home)
