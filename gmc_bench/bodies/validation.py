@@ -382,6 +382,10 @@ def _exclusion_flaws(num_limbs: int, pairs: Sequence[tuple[int, int]]) -> Iterat
 def _name_flaws(names: Sequence[str], what: str) -> Iterator[str]:
     if "" in names:
         yield f"has an empty {what} name; each needs a name"
+    for name in names:
+        # The engine's text ends at a null, and half of a surrogate pair is in no text.
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            yield f"has the {what} name {name!r}, which cannot be written into a file; rename it"
     for name, count in Counter(names).items():
         if count > 1:
             yield f"has the {what} name {name!r} twice; names must be unique"

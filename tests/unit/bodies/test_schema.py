@@ -170,6 +170,12 @@ BAD_BODIES = {
     ),
     "has an empty limb name; each needs a name": lambda: body(TORSO, limb("", 0, hinge("hip"))),
     "has an empty joint name; each needs a name": lambda: body(TORSO, limb("leg", 0, hinge(""))),
+    r"has the limb name 'le\\x00g', which cannot be written into a file; rename it": lambda: body(
+        TORSO, limb("le\0g", 0, hinge("hip"))
+    ),
+    r"has the joint name 'hip\\ud800', which cannot be written into a file": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip\ud800"))
+    ),
     r"excludes contacts of the limbs \(0, 2\) 2 times; once is enough": lambda: body(
         TORSO,
         limb("leg", 0, hinge("hip")),
