@@ -12,6 +12,7 @@ from pathlib import Path
 from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.importer import PUBLISHED, check_free_id
 from gmc_bench.bodies.mjcf import check_names
+from gmc_bench.bodies.mjcf_reader import MAX_LIMBS
 from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
@@ -150,13 +151,26 @@ def save_set(bodies: MorphologySet) -> Path:
 
     Raises:
         ConfigError: it is no set.
-        MorphologySetError: the id cannot be used, or is that of another set.
+        MorphologySetError: the id cannot be used, or is that of another set; or a body is not made
+            of limbs, or has too many.
         MorphologyError: a body cannot be used; one sentence says why.
         StorageError: the folder cannot be written.
     """
     fix = "make one: MorphologySet(id=..., splits=...)"
     require_instance(bodies, MorphologySet, "save_set", fix)
     check_free_id(bodies.id)
+    for body in chain(*bodies.splits.values()):
+        if not isinstance(body, Morphology):
+            raise MorphologySetError(
+                f"the set {bodies.id!r} holds {body.name!r}, which is not made of limbs, and only "
+                f"such bodies are kept in files; offer the set as a BodySet of a package "
+                f"(docs/add-your-bodies.md), or give it to gmc_bench.make_env itself"
+            )
+        if body.num_limbs > MAX_LIMBS:
+            raise MorphologySetError(
+                f"the set {bodies.id!r} holds {body.name!r} of {body.num_limbs} limbs, more than "
+                f"the {MAX_LIMBS} that are read from a file; leave some out"
+            )
     check_bodies(bodies)
     return store_set(bodies)
 

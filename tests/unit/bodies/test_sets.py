@@ -16,7 +16,7 @@ from gmc_bench.bodies.sets import (
     resolve_default,
     resolve_set,
 )
-from gmc_bench.bodies.store import store_set
+from gmc_bench.bodies.store import imported_sets, store_set
 from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError, UnknownNameError
 from gmc_bench.generation.released import build_released
 
@@ -200,6 +200,20 @@ def test_a_set_made_in_python_is_kept_and_loaded_by_its_id():
     assert load_morphologies("mine") == bodies
     with pytest.raises(ConfigError, match=r"^save_set needs a MorphologySet, got 3; make one: "):
         sets.save_set(3)
+
+
+def test_bodies_that_no_file_could_be_read_into_are_not_kept():
+    robots = replace(load_morphologies("quadrupeds-v1"), id="mine")
+    with pytest.raises(MorphologySetError, match="holds 'go1', which is not made of limbs, and"):
+        sets.save_set(robots)
+    body = build_released(MINI).split("train")[0]
+    last = body.limbs[-1]
+    more = tuple(replace(last, name=f"more {k}", joints=()) for k in range(256))
+    large = replace(body, limbs=(*body.limbs, *more))
+    bodies = MorphologySet(id="large", splits={"train": (large,), "test": (body,)}, source="a test")
+    with pytest.raises(MorphologySetError, match=r"limbs, more than the 256 that are read from a"):
+        sets.save_set(bodies)
+    assert imported_sets() == []
 
 
 def test_bodies_that_start_too_high_are_kept_nowhere_and_not_simulated(tmp_path):
