@@ -6,9 +6,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from gmc_bench.core.arguments import require_shapes
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_integer, require_seed
-from gmc_bench.core.types import FloatArray
+from gmc_bench.core.types import Array, FloatArray
 from gmc_bench.envs.core import EnvironmentCore, as_actions
 from gmc_bench.envs.morphology_vector_env import (
     Observation,
@@ -17,6 +18,7 @@ from gmc_bench.envs.morphology_vector_env import (
     height_map_space,
     reset_option,
 )
+from gmc_bench.sim.batch import FITTING_STATE
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -147,6 +149,22 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             bool(result.truncated[0]),
             info,
         )
+
+    def get_state(self) -> dict[str, Array]:
+        """Return a copy of all that the environment needs to continue bit for bit, by name."""
+        return self.core.get_state() | {"ended": np.array(self._ended)}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Continue from a state of `get_state` of an environment built the same way.
+
+        Raises:
+            ConfigError: it is of another task, or of bodies of other sizes; then nothing was taken
+                over.
+        """
+        require_shapes(state, {"ended": ()}, "this state", FITTING_STATE)
+        self.core.set_state(state)
+        self._has_stream = True
+        self._ended = bool(state["ended"])
 
     def _observe(self) -> Observation:
         core = self.core

@@ -182,3 +182,27 @@ def test_an_environment_is_neither_copied_nor_pickled(kind, copied):
     env = kind(TASK, (chain(3),))
     with pytest.raises(ConfigError, match="a simulation cannot be copied or pickled"):
         copied(env)
+
+
+def test_a_state_is_handed_over_to_another_environment_which_goes_on_bit_for_bit(env, bodies):
+    """The way that the refusal of a copy names; random streams are part of the state."""
+    env.reset(seed=3, options={"morphology": "biped"})
+    for _ in range(5):
+        env.step(env.action_space.sample())
+    other = MorphologyEnv(TASK, bodies, token_spec=TokenSpec(6))
+    other.set_state(env.get_state())
+    action = np.full((6, 2), 0.5, np.float32)
+    for one, another in ((env.step(action), other.step(action)), (env.reset(), other.reset())):
+        assert one[1:] == another[1:]
+        for name, part in one[0].items():
+            np.testing.assert_array_equal(part, another[0][name])
+
+
+def test_a_state_of_other_bodies_is_refused(env):
+    env.reset(seed=1)
+    other = MorphologyEnv(TASK, (chain(3),), token_spec=TokenSpec(6))
+    other.reset(seed=1)
+    for state in (MorphologyVectorEnv(TASK, (chain(3),), 1, token_spec=TokenSpec(6)), env):
+        state.reset(seed=1)
+        with pytest.raises(ConfigError, match="this state"):
+            other.set_state(state.get_state())
