@@ -18,6 +18,7 @@ from gmc_bench.bodies.parts import IDENTITY, Actuator, Geom, Inertia, Joint, Lim
 from gmc_bench.bodies.validation import find_flaw, find_name_flaw
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import MorphologyError, MorphologySetError, did_you_mean
+from gmc_bench.core.frozen import frozen
 
 __all__ = [
     "IDENTITY",
@@ -125,7 +126,8 @@ class MorphologySet:
     id: str
     """Lower-case id with a version where the set is released, e.g. `gmc-unimal-mini-v1`."""
     splits: Mapping[str, tuple[Body, ...]]
-    """`train` and `test`, each in published order."""
+    """`train` and `test`, each in published order. What is kept is a copy, which cannot be changed
+    in place."""
     source: str
     """Where the bodies come from, one sentence."""
     licence: str = "unknown"
@@ -171,6 +173,9 @@ class MorphologySet:
                 raise MorphologySetError(
                     f"the set {self.id!r} repeats a body name in its {split} split"
                 )
+        # Else a digest that was taken before would be that of other bodies.
+        kept = frozen({split: tuple(bodies) for split, bodies in self.splits.items()})
+        object.__setattr__(self, "splits", kept)
 
     def split(self, name: str) -> tuple[Any, ...]:
         """Return the bodies of one split, limbs or others as the set says.

@@ -1,4 +1,6 @@
+import copy
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ from gmc_bench.bodies import Actuator, Geom, Joint, Limb, Loop, Morphology, Morp
 from gmc_bench.bodies.mjcf import check_compiles, emit_mjcf
 from gmc_bench.bodies.parts import Inertia
 from gmc_bench.conformance.morphologies import biped, chain, star
-from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.core.errors import ConfigError, MorphologyError, MorphologySetError
 
 SPHERE = Geom(kind="sphere", radius=0.1)
 ROD = Geom(kind="capsule", radius=0.05, end=(0.3, 0.0, 0.0), density=900.0)
@@ -443,6 +445,19 @@ def test_duplicates_are_groups_of_names_within_one_split():
     bodies = morphology_set(twins, (chain(3),))
     assert bodies.duplicates("train") == [["chain-3", "copy"]]
     assert bodies.duplicates("test") == []
+
+
+def test_a_set_does_not_change_with_the_mapping_and_lists_that_it_was_made_of():
+    splits = {"train": [chain(3)], "test": [star(3)]}
+    bodies = MorphologySet(id="s-v1", splits=splits, source="here")
+    digest = bodies.digest
+    splits["train"].append(biped())
+    splits["test"] = [biped()]
+    assert bodies == replace(bodies, splits={"train": (chain(3),), "test": (star(3),)})
+    assert digest == MorphologySet(id="s-v1", splits=dict(bodies.splits), source="here").digest
+    with pytest.raises(ConfigError, match="cannot be changed in place"):
+        bodies.splits["train"] = (biped(),)
+    assert pickle.loads(pickle.dumps(bodies)) == copy.deepcopy(bodies) == bodies
 
 
 def test_the_set_digest_depends_on_names_order_split_and_content():
