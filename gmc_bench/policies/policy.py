@@ -376,6 +376,8 @@ class Policy:
         found = read_policy_file(path)
         content = found.description
         with complete_description(found.origin):
+            if not isinstance(content["config"], Mapping):
+                raise TypeError(f"its settings are {shown(content['config'])}")
             spec = with_overrides(TokenSpec(1), content["tokens"])
             _require_moderate(spec, content["num_bodies"])
             return cls.of_tensors(
@@ -621,10 +623,20 @@ def _moved(model: ActorCritic, device: str) -> ActorCritic:
 
 
 def _settings_of(method: str | MethodSpec, config: Any) -> tuple[MethodSpec, Any]:
-    """Return a method and its settings, given as `Policy.untrained` takes them."""
+    """Return a method and its settings, given as `Policy.untrained` takes them.
+
+    Raises:
+        GmcBenchError: the method cannot be loaded, or these are no settings of it.
+    """
     found = method if isinstance(method, MethodSpec) else METHODS.load(method)
     if config is None or isinstance(config, Mapping):
         config = found.make_config(changes=config)
+    elif not isinstance(config, found.config_class()):
+        raise ConfigError(
+            f"the settings of the method {found.id!r} are a {found.config_class().__name__}, or "
+            f"changes to its defaults by name, got {shown(config)}; give such a mapping, or what "
+            f"make_config of the method returns"
+        )
     return found, config
 
 

@@ -11,6 +11,7 @@ import gmc_bench as gmc
 from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.core.errors import ConfigError, GmcBenchError
 from gmc_bench.experiments.evaluation import EvaluationOptions
+from gmc_bench.methods import METHODS
 from gmc_bench.policies.options import PolicyOptions
 
 SPEC = gmc.ExperimentSpec(method="recmorph", suite="unimal", task="ft", bodies="tiny", threads=1)
@@ -162,6 +163,9 @@ def test_methods_layouts_and_options_of_a_policy_are_checked():
     for name in ("spec", "options"):
         with pytest.raises(ConfigError, match=r"a policy needs a .*, got 'a'; leave it out"):
             gmc.Policy.untrained("mlp", "unimal-ft", bodies, **{name: "a"})
+    for config in ("lite", 3, METHODS.load("recmorph").make_config()):
+        with pytest.raises(ConfigError, match=r"settings of the method 'mlp' are a MLPConfig, or"):
+            gmc.Policy.untrained("mlp", "unimal-ft", bodies, config=config)
 
 
 @pytest.mark.parametrize(

@@ -255,12 +255,13 @@ def test_files_that_hold_no_policy_are_refused(tmp_path):
         ("gcnt", {"tokens": {"max_limbs": 6, "joints_per_limb": 10**9}}, "1,000,000,000 joints"),
         ("gcnt", {"tokens": {"max_limbs": 6, "num_heights": 10**9}}, "1,000,000,000 heights"),
         ("gcnt", {"tokens": {"max_limbs": 9999, "joints_per_limb": 500}}, "500 joints each"),
+        ("gcnt", {"config": "lite"}, "describes no policy .its settings are 'lite'"),
         ("gcnt", {"num_bodies": 0}, "at least one body, got 0"),
         ("gcnt", {"num_bodies": "3"}, "at least one body, got '3'"),
         ("mlp", {"num_bodies": 300_000}, "too few numbers .* of 300,000 bodies"),
     ],
 )
-def test_sizes_that_no_policy_has_are_refused(method, changes, reason, tmp_path):
+def test_settings_and_sizes_that_no_policy_has_are_refused(method, changes, reason, tmp_path):
     save_changed(policy_of(method), tmp_path / "walk.safetensors", changes)
     with pytest.raises(CheckpointError, match=reason):
         Policy.load(tmp_path / "walk.safetensors")
