@@ -53,6 +53,7 @@ class ActorCritic(nn.Module):
             stay float32. `tf32` must be allowed by whoever runs them (see `TorchState`).
 
     Raises:
+        ConfigError: torch's default type is another than float32.
         PluginError: the method's builder fails, its two networks share a parameter or buffer, or
             a network does not map a token batch to finite numbers of shape (B, L, num_outputs).
 
@@ -73,6 +74,11 @@ class ActorCritic(nn.Module):
         precision: Precision = "float32",
     ) -> None:
         super().__init__()
+        if (dtype := torch.get_default_dtype()) != torch.float32:
+            raise ConfigError(
+                f"torch makes tensors of {dtype} by default here, but networks are float32; call "
+                f"torch.set_default_dtype(torch.float32) before"
+            )
         if method.capabilities.temporal and method.capabilities.per_body:
             raise PluginError(
                 f"the method {method.id!r} claims 'temporal' and 'per_body', but separate bodies "
