@@ -66,7 +66,7 @@ class TorchPolicy:
 
     def reset(self) -> None:
         """Reset the recurrent state, if there is one."""
-        self._bound.state.zero_()
+        self._bound.start(np.array([0]), self._bound.sequences)
 
     def __call__(self, tokens: FloatArray, robot: str) -> FloatArray:
         """Return deterministic actions, see `RobotPolicy`."""

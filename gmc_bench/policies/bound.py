@@ -107,6 +107,8 @@ class BoundPolicy:
             sequences: (K,) int64, what is shown of their bodies from now on; where every body has
                 one sequence, that is the body.
         """
+        if self.state.is_inference():  # of `torch.inference_mode`, which may be over
+            self.state = self.state.clone()
         self.state[torch.from_numpy(rows)] = 0.0
         self.sequences[rows] = sequences
 

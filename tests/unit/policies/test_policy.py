@@ -398,6 +398,33 @@ def test_a_batched_environment_is_driven_as_in_an_evaluation(method):
     assert [items[0].episode_return for items in found] == returns.tolist()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_episodes_begin_in_torchs_inference_mode_and_outside_of_it(first):
+    """Each of four steps in another mode than the one before; the second episode begins later."""
+    env, policy = MorphologyEnv(TASK, BODIES, token_spec=SPEC), policy_of("smr")
+    found = []
+    for modes in ((False,) * 5, (first, 1 - first) * 2 + (first,)):
+        for step, mode in enumerate(modes):
+            with torch.inference_mode(bool(mode)):
+                if step in (0, 3):
+                    observation, _ = env.reset(seed=1)
+                if step == 0:
+                    policy.reset(env)
+                found.append(policy.act(observation))
+                observation, *_ = env.step(found[-1])
+    np.testing.assert_array_equal(found[:5], found[5:])
+
+
+def test_networks_are_float32_whatever_torchs_default_type_is(tmp_path):
+    policy_of().save(tmp_path / "walk.safetensors")
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(ConfigError, match=r"float64 by default here, but networks are float32"):
+            Policy.load(tmp_path / "walk.safetensors")
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_a_policy_on_bodies_remembers_as_its_networks_do():
     """Also what it has done."""
     policy, index = policy_of("smr"), np.arange(3)
