@@ -120,7 +120,7 @@ class MorphologySet:
 
     Raises:
         MorphologySetError: the splits are no mapping to tuples of bodies, one is empty, names
-            repeat inside one, or source or licence is no text.
+            repeat inside one, or source, licence or a note is no text.
     """
 
     id: str
@@ -146,6 +146,13 @@ class MorphologySet:
                     f"the set {self.id!r} has {shown(getattr(self, name))} as its {name}; expected "
                     f"text"
                 )
+        notes: Any = self.notes
+        if not isinstance(notes, tuple | list) or not all(isinstance(note, str) for note in notes):
+            raise MorphologySetError(
+                f"the set {self.id!r} has {shown(notes)} as its notes; expected a tuple of "
+                f"sentences, also of a single one: (note,)"
+            )
+        object.__setattr__(self, "notes", tuple(notes))
         if not isinstance(self.splits, Mapping):
             raise MorphologySetError(
                 f"the set {self.id!r} has {shown(self.splits)} as its splits; expected a mapping "

@@ -491,6 +491,14 @@ def test_source_and_licence_of_a_set_are_text(name):
         replace(morphology_set((chain(3),), (biped(),)), **{name: None})
 
 
+def test_notes_of_a_set_are_sentences_and_not_the_letters_of_one():
+    bodies = morphology_set((chain(3),), (biped(),))
+    for notes in ("Grown by hand.", None, (3,)):
+        with pytest.raises(MorphologySetError, match="as its notes; expected a tuple of sentences"):
+            replace(bodies, notes=notes)
+    assert replace(bodies, notes=["Grown by hand."]).notes == ("Grown by hand.",)
+
+
 @pytest.mark.parametrize(
     ("train", "test", "reason"),
     [
