@@ -173,8 +173,18 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         return sampling
 
     def set_streams(self, streams: Array) -> None:
-        """Set the random stream of every environment, (B, 4) uint64, see `spawn_streams`."""
-        self.core.simulator.streams[:] = streams
+        """Set the random stream of every environment, (B, 4) uint64, see `spawn_streams`.
+
+        Raises:
+            ConfigError: they have another shape, such as that of a single stream.
+        """
+        own = self.core.simulator.streams
+        if np.shape(streams) != own.shape:
+            raise ConfigError(
+                f"the random streams have the shape {np.shape(streams)}, expected {own.shape}; "
+                f"give what spawn_streams returns for {self.num_envs} environments"
+            )
+        own[:] = streams
         self._has_streams = True
 
     def reset(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.bodies.schema import Loop, Morphology
-from gmc_bench.core.errors import TokenOverflowError
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.core.types import BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.sim.layout import Layout
@@ -53,16 +53,19 @@ def build_table(models: Sequence[CompiledModel], spec: TokenSpec) -> MorphologyT
     """Tabulate compiled bodies.
 
     Args:
-        models: M bodies compiled for one scene.
+        models: M bodies compiled for one scene, at least one.
         spec: token layout; every body must fit.
 
     Returns:
         The table, in the order of `models`.
 
     Raises:
+        ConfigError: there are no bodies.
         TokenOverflowError: a body has more limbs or joints per limb than the layout, or its tokens
             stand for other parts.
     """
+    if not models:
+        raise ConfigError("got no bodies for a table of tokens; give at least one compiled body")
     count, limbs, slots = len(models), spec.max_limbs, spec.joints_per_limb
     actuators = max(int(m.model.nu) for m in models)
     loops = max(len(_loops(m)) for m in models)

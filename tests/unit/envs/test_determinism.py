@@ -101,6 +101,14 @@ def test_a_reset_without_seed_continues_given_streams(make_env):
         np.testing.assert_array_equal(env.reset()[0]["dynamic"], expected)
 
 
+def test_one_stream_does_not_stand_for_those_of_all_environments(make_env):
+    env = make_env()
+    before = env.core.simulator.streams.copy()
+    with pytest.raises(ConfigError, match=r"have the shape \(4,\), expected \(\d+, 4\)"):
+        env.set_streams(before[0])
+    np.testing.assert_array_equal(env.core.simulator.streams, before)
+
+
 def test_a_reset_without_seed_continues_the_streams(make_env):
     env = make_env()
     first, _ = env.reset(seed=1)

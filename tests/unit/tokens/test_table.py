@@ -10,7 +10,7 @@ import pytest
 from gmc_bench.bodies.mjcf import read_mjcf
 from gmc_bench.bodies.schema import Loop
 from gmc_bench.conformance.morphologies import biped, chain, linkage, star
-from gmc_bench.core.errors import TokenOverflowError
+from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.sim.model import compile_models
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tokens.spec import TokenSpec
@@ -118,6 +118,11 @@ def test_bodies_with_few_motors_share_the_table_of_those_with_many():
     table = _table([chain(2), biped()], TokenSpec(5))
     assert table.layout.actuator_slot.shape == (2, 6)
     np.testing.assert_array_equal(table.layout.actuator_slot[0], [2, 3, 0, 0, 0, 0])
+
+
+def test_no_bodies_make_no_table():
+    with pytest.raises(ConfigError, match="got no bodies"):
+        _table([], TokenSpec(5))
 
 
 def test_limbs_do_not_fit_a_layout_of_actuators():
