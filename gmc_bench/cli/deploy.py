@@ -25,48 +25,26 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     text = "RUN_DIR, a record, or FILE.onnx of 'gmc-bench export'"
     add("policy", metavar="POLICY", type=Path, help=text)
-    add(
-        "--trial",
-        metavar="TRIAL",
-        default="all",
-        help="kind of trial (default: all of the paper's)",
-    )
+    text = "kind of trial (default: all of the paper's)"
+    add("--trial", metavar="TRIAL", default="all", help=text)
     add("--robot", metavar="ROBOT", help="default: the paper's robot of the trial")
     add("--trials", metavar="N", type=integer(1), default=10, help="of each kind (default: 10)")
-    add(
-        "--seconds",
-        metavar="S",
-        type=amount("seconds", zero=False),
-        default=15.0,
-        help="length of a trial, from 2 to 3600 (default: 15)",
-    )
+    text = "length of a trial, from 2 to 3600 (default: 15)"
+    span = amount("seconds", zero=False)
+    add("--seconds", metavar="S", type=span, default=15.0, help=text)
     add("--seed", metavar="N", type=integer(0, 2**32 - 1), default=1, help="default: 1")
-    add(
-        "--realtime",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep to the wall clock (default: yes)",
+    text = "keep to the wall clock (default: yes)"
+    add("--realtime", action=argparse.BooleanOptionalAction, default=True, help=text)
+    text = "whether the operator turns robots back to where they headed (default: held)"
+    add("--heading", choices=("held", "free"), default="held", help=text)
+    text = "whose bodies are simulated: built-in or menagerie (default: built-in)"
+    add("--robot-source", metavar="S", default="built-in", help=text)
+    text = (
+        "also write videos: of the first trial of each kind and the first that fails (the "
+        "default), of all that fail, or of all"
     )
-    add(
-        "--heading",
-        choices=("held", "free"),
-        default="held",
-        help="whether the operator turns robots back to where they headed (default: held)",
-    )
-    add(
-        "--robot-source",
-        metavar="S",
-        default="built-in",
-        help="whose bodies are simulated: built-in or menagerie (default: built-in)",
-    )
-    add(
-        "--video",
-        nargs="?",
-        const="first",
-        choices=("first", "failed", "all"),
-        help="also write videos: of the first trial of each kind and the first that fails (the "
-        "default), of all that fail, or of all",
-    )
+    kinds = ("first", "failed", "all")
+    add("--video", nargs="?", const="first", choices=kinds, help=text)
     add("--out", metavar="DIR", type=Path, help="default: RUN_DIR/deploy, or FILE_deploy")
     parser.set_defaults(execute=execute, parser=parser)
 
