@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +17,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage."""
         raise ConfigError(f"{message}; see '{self.prog} --help'")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # Elsewhere than in settings, a variable of the shell had no value: an empty path would be
+        # the working folder, and an empty name often the default.
+        own = action.nargs not in (argparse.PARSER, argparse.ZERO_OR_MORE)  # else also what follows
+        if own and not arg_string and not action.dest.startswith("set:"):
+            raise argparse.ArgumentError(action, "got an empty value; give another or leave it out")
+        if action.type is Path:  # `~` is left to us in --out=~/DIR
+            arg_string = os.path.expanduser(arg_string)  # noqa: PTH111 - Path's may raise
+        return super()._get_value(action, arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -134,6 +134,17 @@ CASES = [
         f"{RUN} --precision tf32",
         "the precision 'tf32' is one of GPUs, but the device is 'cpu'",
     ),
+    # values that are empty, as those of variables that are not set
+    (f"{RUN} --out ''", "--out: got an empty value; give another or leave it out"),
+    (f"{RUN} --resume=", "--resume: got an empty value"),
+    (f"{SWEEP} --reuse=", "--reuse: got an empty value"),
+    (f"{SWEEP} --out full --evaluation.modes ''", "full already exists"),  # settings may be
+    ("study components --protocol= --dry-run", "--protocol: got an empty value"),
+    ("study components --suite= --dry-run", "--suite: got an empty value"),
+    ("evaluate ''", "RUN_DIR: got an empty value"),
+    ("profile sim --task=", "--task: got an empty value"),
+    ("morphologies generate walkers --descend-from=", "--descend-from: got an empty value"),
+    ("leaderboard build --records ''", "--records: got an empty value"),
     # method files
     (f"{RUN} --method absent.py:SPEC", "the file 'absent.py' does not exist"),
     (f"{RUN} --method empty.py", "'empty.py' is not a registered method; for the one that it"),

@@ -110,10 +110,10 @@ def test_links_out_of_a_folder_are_refused(tmp_path, capsys):
         (["a", "b", "c"], "expected the name of a set and one path"),
         (["a", "b", "--as", "c"], "expected the name of a set and one path"),
         (["x", "nothing"], "there is no file or folder nothing"),
-        ([""], "what is imported must be named by text or a path, got ''"),
+        ([""], "PATH: got an empty value; give another or leave it out"),
         (["~nobody-here/x.xml"], "there is no file or folder ~nobody-here/x.xml"),
-        ([ASSETS / "hopper.xml", "--as", ""], "'' cannot be the id of a set"),
-        ([ASSETS / "hopper.xml", "--root", ""], "the folder of --root must be named by text or a"),
+        ([ASSETS / "hopper.xml", "--as", ""], "--as: got an empty value"),
+        ([ASSETS / "hopper.xml", "--root", ""], "--root: got an empty value"),
         ([ASSETS / "hopper.xml", "--root", "~nobody-here"], "~nobody-here is no folder"),
         (["/dev/null"], "is not a regular file"),
         (

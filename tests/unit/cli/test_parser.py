@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,13 @@ def test_durations():
             amount("seconds", zero=True)(text)
     with pytest.raises(argparse.ArgumentTypeError, match="a positive number of seconds, got '0'"):
         amount("seconds", zero=False)("0")
+
+
+def test_the_home_folder_of_a_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    parser = Parser(prog="demo")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--name")
+    found = parser.parse_args(["--out=~/runs", "--name=~/runs"])
+    assert (found.out, found.name) == (tmp_path / "runs", "~/runs")
+    assert parser.parse_args(["--out=~nobody-here/runs"]).out == Path("~nobody-here/runs")
