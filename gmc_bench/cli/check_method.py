@@ -33,12 +33,9 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument
     add("method", metavar="METHOD", help="a registered name, or FILE.py:SPEC")
     add("--preset", metavar="P", help="only this preset (default: all)")
-    add(
-        "--backend",
-        choices=BACKENDS,
-        help="how to compile: fully (minutes for a large network), traced only, or not at all "
-        "(default: inductor, or aot_eager where there is no C++ compiler)",
-    )
+    text = "how to compile: fully (minutes for a large network), traced only, or not at all "
+    text += "(default: inductor, or aot_eager where there is no C++ compiler)"
+    add("--backend", choices=BACKENDS, help=text)
     add("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -95,16 +92,12 @@ def _presets(method: "MethodSpec", wanted: str | None) -> list[str | None]:
 
 def _show(results: "list[CheckResult]") -> None:
     """Print the table of one preset, and the failures in full below it."""
-    rows = [
-        (
-            result.name,
-            SHOWN[result.passed],
-            textwrap.shorten(result.detail, DETAIL_WIDTH, placeholder="..."),
-        )
-        for result in results
+    details = [textwrap.shorten(item.detail, DETAIL_WIDTH, placeholder="...") for item in results]
+    width = max(map(len, details))  # padded, because tables align such columns right
+    cells = [
+        (result.name, SHOWN[result.passed], detail.ljust(width))
+        for result, detail in zip(results, details, strict=True)
     ]
-    width = max(len(row[2]) for row in rows)  # padded, because tables align such columns right
-    cells = [(name, passed, detail.ljust(width)) for name, passed, detail in rows]
     say(aligned(("check", "passed", "detail".ljust(width)), cells))
     say()
     for result in results:

@@ -16,12 +16,8 @@ EXAMPLES = (
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "deploy",
-        "Run a policy on simulated quadrupeds at 50 Hz, and count the trials that succeed.",
-        EXAMPLES,
-    )
+    text = "Run a policy on simulated quadrupeds at 50 Hz, and count the trials that succeed."
+    parser = add_verb(verbs, "deploy", text, EXAMPLES)
     add = parser.add_argument
     text = "RUN_DIR, a record, or FILE.onnx of 'gmc-bench export'"
     add("policy", metavar="POLICY", type=Path, help=text)

@@ -35,12 +35,8 @@ _NO_RUNS = "is not for the study 'scaling', which trains nothing; use --method, 
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = add_verb(
-        verbs,
-        "study",
-        "Train and measure what answers one question; without a name, list the questions.",
-        EXAMPLES,
-    )
+    text = "Train and measure what answers one question; without a name, list the questions."
+    parser = add_verb(verbs, "study", text, EXAMPLES)
     add = parser.add_argument
     add("name", metavar="NAME", nargs="?", help="see 'gmc-bench study' for the list")
     text = (
