@@ -11,8 +11,22 @@ from gmc_bench.core.config import leaves
 from gmc_bench.core.errors import ConfigError, did_you_mean
 
 
+class _Store(argparse._StoreAction):
+    """Stores a value; refuses an option of several values that is repeated, and not added to."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        given = getattr(namespace, self.dest, self.default) is not self.default
+        if option and given and self.nargs == argparse.ONE_OR_MORE:
+            raise argparse.ArgumentError(self, "given more than once; put all values behind one")
+        super().__call__(parser, namespace, values, option)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are `ConfigError`s."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.register("action", None, _Store)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage."""

@@ -52,7 +52,8 @@ def add_options(parser: Parser) -> None:
     add = parser.add_argument
     add("--method", metavar="M", help="registered method, or FILE.py:SPEC")
     add("--suite", metavar="S", help="suite, with or without its version")
-    add("--task", metavar="T", nargs="+", help="only these tasks (default: all of the suite)")
+    text = "only these tasks (default: all of the suite)"
+    add("--task", metavar="T", nargs="+", action="store", help=text)  # make run has one before
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
     text = "variant of the method; any but the protocol's (the default) makes the run unofficial"
     add("--preset", metavar="P", help=text)

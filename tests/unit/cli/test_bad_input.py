@@ -134,6 +134,14 @@ CASES = [
         f"{RUN} --precision tf32",
         "the precision 'tf32' is one of GPUs, but the device is 'cpu'",
     ),
+    # options of several values that are repeated
+    (f"{SWEEP} --methods swat", "--methods: given more than once; put all values behind one"),
+    (f"{SWEEP} --morphologies tiny:1", "--bodies/--morphologies: given more than once"),
+    ("study components --seeds 1 --seeds 2 --dry-run", "--seeds: given more than once"),
+    ("study scaling --method recmorph --method swat", "--method: given more than once"),
+    ("profile methods --method recmorph --method swat", "--method: given more than once"),
+    ("replay full --body a --body b", "--body: given more than once"),
+    ("leaderboard verify --all --runs a --runs b", "--runs: given more than once"),
     # values that are empty, as those of variables that are not set
     (f"{RUN} --out ''", "--out: got an empty value; give another or leave it out"),
     (f"{RUN} --resume=", "--resume: got an empty value"),
