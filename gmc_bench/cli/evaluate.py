@@ -73,15 +73,9 @@ def _show(found: "Evaluation") -> None:
     rows = []
     for item in found.returns:
         seen = item.split == "test" and item.seen_in_train
-        rows.append(
-            [
-                item.body + (SEEN if seen else ""),
-                item.split,
-                item.mode,
-                number(item.mean_return),
-                number(sum(e.length for e in item.episodes) / len(item.episodes), 0),
-            ]
-        )
+        name = item.body + (SEEN if seen else "")
+        length = sum(e.length for e in item.episodes) / len(item.episodes)
+        rows.append([name, item.split, item.mode, number(item.mean_return), number(length, 0)])
         if found.silent_limbs is not None:
             rows[-1].append(found.silent_limbs[item.split][item.body])
     say(aligned([*headings, *(["unseen limb"] if found.silent_limbs is not None else [])], rows))
