@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gmc_bench.experiments.run_folder import RunFolder
     from gmc_bench.experiments.spec import ExperimentSpec
     from gmc_bench.experiments.sweep import Sweep, SweepResult
+    from gmc_bench.experiments.sweep_launch import Launch
     from gmc_bench.records.schema import RunRecord
 
 EXAMPLES = (
@@ -178,13 +179,13 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     return specs, arguments.out
 
 
-def preview(sweep: "Sweep") -> int:
+def preview(sweep: "Sweep", launch: "Launch | None" = None) -> int:
     """Show a sweep of which nothing was begun: runs, hours and memory, and all of it as YAML."""
     from gmc_bench.experiments.sweep_folder import runs_to_yaml
     from gmc_bench.experiments.sweep_launch import Launch
     from gmc_bench.experiments.sweep_request import SweepRequest
 
-    note(SweepRequest(sweep, Launch()).preview())
+    note(SweepRequest(sweep, launch or Launch()).preview())
     say(runs_to_yaml(sweep.runs))
     return 0
 

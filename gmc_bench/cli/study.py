@@ -121,7 +121,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         from gmc_bench.cli.run import preview
 
         study.require_measurable()
-        return preview(study.sweep)
+        return preview(study.sweep, launch)
     return _run(study, study.run, launch)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import ConfigError
+from gmc_bench.experiments import sweep_request
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.sweep import Sweep
@@ -65,6 +66,17 @@ def test_a_study_takes_the_options_of_a_sweeps_launch(gmc, asked, argv, options,
     ((study, found),) = asked
     assert found == options
     assert {run.threads for run in study.sweep.runs.values()} == {threads}
+
+
+@pytest.mark.parametrize(("argv", "jobs"), [((), None), (("--jobs", 2), 2)])
+def test_a_dry_run_counts_with_the_runs_at_a_time(gmc, driven, monkeypatch, argv, jobs):
+    def plan(runs, states, measured, at_a_time):
+        return f"{at_a_time} at a time"
+
+    monkeypatch.setattr(sweep_request, "describe_plan", plan)
+    code, _, err = gmc(*STUDY, *argv, "--dry-run")
+    assert code == 0
+    assert f"{jobs} at a time" in err
 
 
 @pytest.mark.parametrize(
