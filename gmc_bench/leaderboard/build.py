@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gmc_bench.core.errors import RecordError
+from gmc_bench.core.errors import ConfigError, RecordError
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import TableAnalysis, analyse
@@ -95,7 +95,11 @@ def render(found: Leaderboard) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What the site shows besides records."""
+    """What the site shows besides records.
+
+    Raises:
+        ConfigError: there is no folder of media where one is named.
+    """
 
     methods: Mapping[str, MethodPage]
     """Descriptions of methods by id."""
@@ -103,6 +107,13 @@ class SiteOptions:
     """Pictures and videos; see `site.build_site`."""
     replays: Replays | None = None
     """Who plays the records' episodes; without one, none are shown."""
+
+    def __post_init__(self) -> None:
+        if self.media is not None and not self.media.is_dir():
+            raise ConfigError(
+                f"{self.media} is no folder, expected one of pictures and videos; give that of "
+                f"'gmc-bench render', or none"
+            )
 
 
 def build(

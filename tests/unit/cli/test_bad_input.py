@@ -265,6 +265,7 @@ CASES = [
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
     ("leaderboard bild", "unknown action 'bild'; did you mean 'build'?"),
     ("leaderboard build --records absent", "the records folder absent does not exist"),
+    ("leaderboard build --site --media absent", "absent is no folder, expected one of pictures"),
 ]
 
 
