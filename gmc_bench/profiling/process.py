@@ -22,7 +22,7 @@ _ALLOCATION = "can't allocate memory"
 class Limits:
     """What one measurement may take."""
 
-    max_bytes: int
+    max_bytes: float
     """Resident memory of the process, its libraries included; watched where there is /proc."""
     max_seconds: float
 

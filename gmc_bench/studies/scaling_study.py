@@ -206,7 +206,7 @@ def run(request: ScalingRequest, path: Path, listener: Listener = lambda _: None
         "schema_version": 1, "study": NAME, "request": asdict(request), "setting": _setting(),
         "git_commit": git.commit, "git_dirty": git.dirty,
     }  # fmt: skip
-    limits = Limits(int(request.max_gib * 2**30), request.max_seconds)
+    limits = Limits(request.max_gib * 2**30, request.max_seconds)
     with ScalingFolder(path, create=not (path / SCALING_SETTINGS).is_file()) as folder:
         work = Work(folder.path, limits, listener)
         if (path / SCALING_SETTINGS).is_file():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import pytest
 
@@ -206,7 +207,8 @@ def test_a_real_measurement_ends_up_in_the_tables(gmc, tmp_path):
     assert all(float(row["value"]) > 0 for row in rows(folder))
 
 
-def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("gib", "limit"), [(0.5, 2**29), (1e300, math.inf)])
+def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path, gib, limit):
     seen = []
 
     def apart(measure, items, limits):
@@ -214,6 +216,6 @@ def test_limits_are_those_asked_for(gmc, monkeypatch, tmp_path):
         yield from ({"act_mib": 1.0, "train_mib": 1.0} for _ in items)
 
     monkeypatch.setattr(work, "measure_in_process", apart)
-    argv = ("--part", "memory", "--tokens", 2, "--max-gib", 0.5, "--max-seconds", 7)
+    argv = ("--part", "memory", "--tokens", 2, "--max-gib", gib, "--max-seconds", 7)
     gmc(*TINY, *argv, "--out", tmp_path / "s")
-    assert seen == [Limits(2**29, 7.0)]
+    assert seen == [Limits(limit, 7.0)]
