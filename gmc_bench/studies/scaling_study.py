@@ -62,7 +62,8 @@ class ScalingRequest:
                 ends and the powers of two, or 1, 3, 10, 30, ..., between them.
 
         Raises:
-            ConfigError: there is no such part, a size is no number, or two methods have one id.
+            ConfigError: there is no such part, a size is no number or of no part that is asked
+                for, or two methods have one id.
             GmcBenchError: a method is not registered, or cannot be loaded.
         """
         methods, parts = listed(methods), listed(parts)
@@ -71,6 +72,10 @@ class ScalingRequest:
                 raise ConfigError(f"--part must be among {', '.join(PARTS)}, got {part!r}")
         for name, steps in (("tokens", _powers_of_two), ("bodies", _steps_of_three)):
             if name in rest:
+                if not any((part == "bodies") == (name == "bodies") for part in parts):
+                    raise ConfigError(
+                        f"--{name} has no effect on --part {' '.join(parts)}; leave it out"
+                    )
                 rest[name] = sorted(
                     {size for text in listed(rest[name]) for size in _sizes(text, steps, name)}
                 )

@@ -66,6 +66,8 @@ def test_bodies_go_up_in_steps_of_three():
         (["--tokens", "9" * 5000], "must be numbers like 64 or 8..1024, got '999"),
         (["--bodies", "many"], "must be numbers like 64 or 8..1024, got 'many'"),
         (["--part", "speed"], "--part must be among memory, bodies, time, got 'speed'"),
+        (["--part", "bodies", "--tokens", "8"], "--tokens has no effect on --part bodies; leave"),
+        (["--part", "time", "--bodies", "8"], "--bodies has no effect on --part time; leave it"),
         (["--max-gib", "-1"], "a positive number of GiB, got '-1'"),
         (["--max-seconds", "0"], "a positive number of seconds"),
         (["--method", "recmorf"], "unknown method 'recmorf'; did you mean 'recmorph'?"),
