@@ -92,13 +92,15 @@ def _number(name: str, default: int = 0) -> int:
     """Return what a variable says that torchrun sets.
 
     Raises:
-        ConfigError: it is no number.
+        ConfigError: it is no number, or a number of processes is zero.
     """
     text = os.environ.get(name, str(default))
-    if not text.isdecimal():
+    low = int(name.endswith("SIZE"))
+    if not text.isdecimal() or int(text) < low:
         raise ConfigError(
-            f"the variable {name}, which torchrun sets, must be a whole number, got {text!r}; "
-            f"start with torchrun, or unset {', '.join(TORCHRUN)}"
+            f"the variable {name}, which torchrun sets, must be a whole number"
+            f"{' of at least 1' * low}, got {text!r}; start with torchrun, or unset "
+            f"{', '.join(TORCHRUN)}"
         )
     return int(text)
 

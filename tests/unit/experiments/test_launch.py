@@ -63,11 +63,19 @@ def test_torchrun_says_who_a_process_is(torchrun, monkeypatch):
         launch.require_one_run()
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "LOCAL_WORLD_SIZE"])
+def test_a_run_of_no_process_is_refused(torchrun, monkeypatch, name):
+    torchrun(rank=0, size=2, here=2)
+    monkeypatch.setenv(name, "0")
+    with pytest.raises(ConfigError, match=f"variable {name}, .* number of at least 1, got '0'"):
+        launch.processes_here(launch.check_processes(None))
+
+
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_PORT"])
 def test_a_variable_that_is_no_number_is_named(torchrun, monkeypatch, name):
     torchrun(rank=1, size=2, here=2)
     monkeypatch.setenv(name, "x")
-    with pytest.raises(ConfigError, match=f"variable {name}, .* a whole number, got 'x'; start"):
+    with pytest.raises(ConfigError, match=f"variable {name}, .* a whole number.*, got 'x'; start"):
         launch.follow()
 
 
