@@ -151,7 +151,7 @@ def deploy(
     for name in bodies:
         policy.manifest.robot(name)
     folder = out or new_folder(*_place(path))
-    require_unused(folder, verb=None)
+    require_unused(folder, resumes=False)
     make_folder(folder)
     attempts: list[Attempt] = []
     try:

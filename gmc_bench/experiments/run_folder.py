@@ -49,13 +49,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems answer that have no locks; there the lease alone decides."""
 
 
-def require_unused(path: Path, verb: str | None = "run") -> None:
+def require_unused(path: Path, *, resumes: bool = True) -> None:
     """Check that something can be begun in a folder.
 
     Args:
         path: the folder, which need not exist.
-        verb: what is to be begun: `gmc-bench VERB`; none if it cannot be continued. What lies there
-            may go on by another one.
+        resumes: what is to be begun can be continued, so that whoever asks for it may have meant
+            to go on with what lies there.
 
     Raises:
         RunFolderError: something else is there.
@@ -65,7 +65,7 @@ def require_unused(path: Path, verb: str | None = "run") -> None:
             raise RunFolderError(f"{path} is a file; choose another folder for --out")
         where = shlex.quote(str(path))
         there = (made_by for name, made_by in _GOES_ON.items() if is_file(path / name))
-        verb = verb and next(there, verb)
+        verb = next(there, None) if resumes else None
         go_on = f", or continue what is in it with: gmc-bench {verb} --resume {where}"
         raise RunFolderError(
             f"{path} already exists and is not empty; choose another --out{go_on if verb else ''}"
@@ -104,7 +104,7 @@ class LockedFolder:
         self.lease = Lease(path)
         """Beside the lock, for file systems that machines share."""
         if create:
-            require_unused(self.path, self.verb)
+            require_unused(self.path)
             make_folder(self.path)
         elif not is_file(path / self.marker):
             raise RunFolderError(self._why_not())
@@ -139,7 +139,7 @@ class LockedFolder:
             if self._create:
                 try:
                     # Again: another process may have come first.
-                    require_unused(self.path, self.verb)
+                    require_unused(self.path)
                 except RunFolderError:
                     self.lease.__exit__()
                     raise

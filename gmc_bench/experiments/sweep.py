@@ -493,7 +493,7 @@ class Sweep:
         """Raise where a new sweep's folder holds something else than a sweep, or is a file."""
         path = self._place()
         if self.resolved and not self.is_begun and not is_file(path / CONFIG):
-            require_unused(path, "sweep")
+            require_unused(path)
 
     def _require_same(self, folder: SweepFolder) -> None:
         """Raise unless the folder lists the very runs of this sweep; it says with which threads."""

@@ -39,7 +39,7 @@ def test_an_empty_folder_can_be_used(tmp_path):
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(RunFolderError, match="is not empty; choose another --out, or continue"):
+    with pytest.raises(RunFolderError, match=r"is not empty; choose another --out$"):
         RunFolder(tmp_path, create=True)
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
