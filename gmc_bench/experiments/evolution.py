@@ -23,6 +23,7 @@ from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.experiments.events import Listener, Listeners, Progress, Remark
+from gmc_bench.experiments.resolve import check_threads
 from gmc_bench.experiments.run_folder import LockedFolder
 from gmc_bench.generation.breeding import breed
 from gmc_bench.generation.evolution import Evolution, Generation
@@ -118,11 +119,12 @@ def evolve(
         The last generation.
 
     Raises:
-        ConfigError: more generations than asked for are on disk.
+        ConfigError: more generations than asked for are on disk, or there are fewer threads here.
         RunFolderError: another process is evolving the same population.
         StorageError: the folder cannot be written.
         CheckpointError: what is there is damaged.
     """
+    check_threads(num_threads)  # before founders are grown, which takes long
     with EvolutionFolder(settings) as folder:
         return _evolve(settings, folder, num_threads, Listeners(listener))
 

@@ -230,6 +230,7 @@ CASES = [
         "run --method recmorph --suite quadruped-friction --morphologies tiny",
         "is for bodies whose tokens stand for actuators, but those of 'chain-3' stand for limbs",
     ),
+    ("morphologies evolve walkers --threads 4096", "--threads must be from 1 to"),
     ("profile speed", "unknown measurement 'speed'"),
     ("profile policy --num-envs 3", "--num-envs has no effect on 'policy'; leave it out"),
     ("profile policy --task vt", "--task has no effect on 'policy'; leave it out"),
