@@ -124,12 +124,14 @@ class TuningSpec:
         if self.settings is not None:
             object.__setattr__(self, "settings", flatten(self.settings))
         coerce_fields(self)
-        if self.trials < 1 or not self.seeds or len(set(self.seeds)) < len(self.seeds):
+        most = 2**32  # each trial adds its number to the sampler's seed, and optuna takes 32 bits
+        seeds_differ = self.seeds and len(set(self.seeds)) == len(self.seeds)
+        if not (1 <= self.trials <= most and seeds_differ):
             raise ConfigError(
-                f"tuning needs at least one trial and different seeds, got {self.trials} and "
+                f"tuning needs 1 to {most:,} trials and different seeds, got {self.trials:,} and "
                 f"{self.seeds}"
             )
-        largest = 2**32 - self.trials  # each trial adds its number to it, and optuna takes 32 bits
+        largest = most - self.trials
         if not 0 <= self.sampler_seed <= largest:
             raise ConfigError(
                 f"'sampler_seed' must be from 0 to {largest} for {self.trials} trials, got "

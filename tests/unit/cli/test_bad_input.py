@@ -261,6 +261,7 @@ CASES = [
         "the method 'zero-action' shows no representations of limbs",
     ),
     ("study budget --budgets 1e99 1 --dry-run", "from 1/10000 to 10000, such as 1/3 1 10, got '1"),
+    (f"tune recmorph --trials {10**20}", "tuning needs 1 to 4,294,967,296 trials and different"),
     ("tune zero-action --morphologies tiny", "the method 'zero-action' trains nothing, so it has"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
