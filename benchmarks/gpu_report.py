@@ -42,7 +42,7 @@ MIN_REPEATS = 3
 ACTING = (32, 256)
 """Environments of the rules `paper` and `lite`."""
 PAPER_RATE = 698
-"""Env steps/s that the RecMorph paper states for a V100."""
+"""Env steps/s that the RecMorph paper gives for a V100; it names neither task nor rules."""
 
 
 def measure_training(

@@ -15,7 +15,7 @@ SPEC = MethodSpec(
         "Nodes are limbs, not joints: the torso is a base, a limb with children or in a closed "
         "loop a joint, any other limb a foot.",
         "Every node takes the 52 features of its limb at the current step; the original takes "
-        "histories of 150 steps, of another length for every node type.",
+        "histories of 150 steps, whose width depends on node type and data set.",
         "Seven relations instead of five: base to foot and foot to base are added, because a limb "
         "without children may hang on the torso.",
         "A relation adds its root term and bias to every node of its target type, also where a "

@@ -8,8 +8,8 @@ counts: falls are shown beside tracking, never left out. The same rollouts are a
 single life, which ends with the first fall.
 
 Source:
-    The RecMorph paper, tables "nominal-friction quadruped benchmark" and its appendix: friction
-    pairs, metrics and robots. It states neither command, horizon, number of environments nor what
+    The RecMorph paper, Tables IV and V, and its appendix on friction: friction pairs, metrics and
+    robots. It states neither command, horizon, number of environments nor what
     follows a fall: 1 m/s and 100 s are what its numbers imply (a robot that stands still has an
     RMSE of 1; the best progress is 98 m).
 """

@@ -84,7 +84,7 @@ class LegJoint:
     torque_limit: float
     """N m."""
     velocity_limit: float
-    """rad/s."""
+    """rad/s, as published: a feature of the tokens; nothing that is simulated depends on it."""
     saturation_torque: float
     """Torque at standstill of the DC-motor model, N m; at least `torque_limit`. It is part of the
     digest, but nothing that is simulated depends on it."""

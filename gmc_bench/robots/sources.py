@@ -25,7 +25,10 @@ ISAACLAB_ANYMAL = (
 ISAACLAB_ANYMAL_ORDER = "isaac-sim/IsaacLab mdp/symmetry/anymal.py"
 ISAACLAB_KNEES = "isaac-sim/IsaacLab pull request #7564"
 ISAACLAB_ARMATURE = "isaac-sim/IsaacLab pull request #7612"
-LEGGED_GYM = "leggedrobotics/legged_gym legged_gym/envs/base/legged_robot_config.py (8fa29acc)"
+LEGGED_GYM = (
+    "leggedrobotics/legged_gym "
+    "legged_gym/envs/anymal_c/mixed_terrains/anymal_c_rough_config.py (8fa29acc)"
+)
 MJLAB_GO1 = "mujocolab/mjlab src/mjlab/asset_zoo/robots/unitree_go1/go1_constants.py (0eda4e73)"
 PLAYGROUND_GO1 = (
     "google-deepmind/mujoco_playground mujoco_playground/_src/locomotion/go1/joystick.py (d5e6b475)"

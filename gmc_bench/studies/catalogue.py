@@ -108,7 +108,7 @@ CELLS = Study(
     arms=_cells(),
     tasks=(),
     methods=("recmorph",),
-    source="The RecMorph paper, Fig. 4 and the appendix on Mamba2 (curves only, two blocks).",
+    source="The RecMorph paper, Fig. 4 (four blocks), appendix on Mamba2 (two); curves only.",
 )
 
 REPRESENTATION = Study(
@@ -149,7 +149,7 @@ FRICTION = Study(
     many_methods=True,
     measure="friction",
     published_label="tab:friction",
-    source="The RecMorph paper, its nominal-friction benchmark and the appendix on friction. "
+    source="The RecMorph paper, Tables IV and V. "
     "It states no command, no horizon and not what follows a fall: see docs/quadrupeds.md.",
 )
 
