@@ -76,12 +76,13 @@ PAIRS = [
     for claim in CLAIMS
     if isinstance(claim, Superiority | Lead | AboveThreshold)
     and claim.id not in AVERAGED
+    and claim.id != "probe-ch"  # an index that grows with the number of rows
     and (found := PAIR.search(claim.printed))
 ]
 
 
 def test_sizes_of_claims_follow_from_the_papers_means() -> None:
-    assert len(PAIRS) >= 31
+    assert len(PAIRS) >= 30
     for claim, one, other in PAIRS:
         if isinstance(claim, AboveThreshold):  # of a change, percentages as shares
             size = abs(one - other) / (100.0 if "%" in claim.printed else 1.0)
