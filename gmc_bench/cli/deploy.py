@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import note, say
-from gmc_bench.cli.parser import add_verb, amount, integer
+from gmc_bench.cli.parser import add_verb, amount, integer, seed
 from gmc_bench.core.table import aligned
 
 EXAMPLES = (
@@ -28,7 +28,7 @@ def add_parser(verbs: Any) -> None:
     text = "length of a trial, from 2 to 3600 (default: 15)"
     span = amount("seconds", zero=False)
     add("--seconds", metavar="S", type=span, default=15.0, help=text)
-    add("--seed", metavar="N", type=integer(0, 2**32 - 1), default=1, help="default: 1")
+    add("--seed", metavar="N", type=seed, default=1, help="default: 1")
     text = "keep to the wall clock (default: yes)"
     add("--realtime", action=argparse.BooleanOptionalAction, default=True, help=text)
     text = "whether the operator turns robots back to where they headed (default: held)"

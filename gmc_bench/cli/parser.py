@@ -147,6 +147,10 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     return convert
 
 
+seed = integer(0, 2**32 - 1)
+"""Converter for options that take a seed."""
+
+
 def amount(unit: str, *, zero: bool, most: float = math.inf) -> Callable[[str], float]:
     """Return a converter for options that take so many of a unit; `zero`: whether 0 will do."""
     wanted = f"a number of {unit} that is not negative" if zero else f"a positive number of {unit}"

@@ -14,6 +14,7 @@ from gmc_bench.cli.parser import (
     amount,
     integer,
     require_resume_alone,
+    seed,
     settings_given,
 )
 from gmc_bench.core.errors import ConfigError, GmcBenchError
@@ -58,7 +59,7 @@ def add_options(parser: Parser) -> None:
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
     text = "variant of the method; any but the protocol's (the default) makes the run unofficial"
     add("--preset", metavar="P", help=text)
-    add("--seed", metavar="N", type=integer(0, 2**32 - 1), help="default: the protocol's first")
+    add("--seed", metavar="N", type=seed, help="default: the protocol's first")
     text = "body set; SET:N: its first N bodies only, SET:N@S: from the S-th"
     add("--morphologies", metavar="SET", help=text)
     text = "train nothing: score the initial weights, as a reference (so does --method zero-action)"

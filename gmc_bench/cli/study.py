@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import say
-from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer
+from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer, seed
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.table import aligned
 
@@ -48,7 +48,6 @@ def add_parser(verbs: Any) -> None:
     add("--suite", metavar="S", help="default: the study's")
     add("--task", metavar="T", nargs="+", default=(), help="default: the study's")
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
-    seed = integer(0, 2**32 - 1)
     add("--seeds", metavar="N", nargs="+", type=seed, default=(), help="default: the protocol's")
     add("--body", metavar="ID", help="gait: which train body (default: where all walk best)")
     add("--heading", metavar="H", help="friction: held or free (default: held)")

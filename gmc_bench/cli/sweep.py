@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmc_bench.cli.output import note, say, say_json
-from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer
+from gmc_bench.cli.parser import Parser, add_launch, add_reuse, add_verb, amount, integer, seed
 from gmc_bench.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def add_options(parser: Parser) -> None:
     add("--methods", metavar="M", help="registered methods, or FILE.py:SPEC", **many)
     add("--suites", metavar="S", help="suites, with or without their version", **many)
     add("--tasks", metavar="T", help="only these tasks (default: all of each suite)", **many)
-    seed = integer(0, 2**32 - 1)
     add("--seeds", metavar="N", type=seed, help="default: all that the protocol asks for", **many)
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)", **many)
     add("--preset", metavar="P", help="variant of the methods", **many)

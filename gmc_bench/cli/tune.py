@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gmc_bench.cli.output import say
-from gmc_bench.cli.parser import add_verb, integer, require_resume_alone
+from gmc_bench.cli.parser import add_verb, integer, require_resume_alone, seed
 from gmc_bench.core.config import fields_of
 from gmc_bench.core.errors import ConfigError
 
@@ -32,7 +32,7 @@ def add_parser(verbs: Any) -> None:
     text = "the method's own values and others (default: 8)"
     add("--trials", metavar="N", type=integer(1), help=text, **given)
     text = "of the runs of each trial (default: 1001)"
-    add("--seeds", metavar="N", nargs="+", type=integer(0, 2**32 - 1), help=text, **given)
+    add("--seeds", metavar="N", nargs="+", type=seed, help=text, **given)
     add("--threads", metavar="N", type=integer(1), help="default: all cores", **given)
     add("--device", metavar="D", help="cpu or cuda (default: cpu)", **given)
     add("--out", metavar="DIR", type=Path, help="default: a new folder under tuning/")

@@ -202,6 +202,10 @@ _IN_TURNS = (
     "Choosing actions in 256 environments while training, in turns with RecMorph; one thread of "
     "one machine, lite networks, our implementations."
 )
+_POWER = (
+    "Power of the number of tokens, the larger ones of 8 to 1,024; the interval is that of the "
+    "fitted line, and must end below 1.1."
+)
 _EFFICIENCY = (
     Fastest(
         id="fastest-ft",
@@ -241,8 +245,18 @@ _EFFICIENCY = (
         method="recmorph",
         key="act-time/act_ms",
         beside="metamorph-star",
-        remark="Power of the number of tokens, the larger ones of 8 to 1,024, measured once; the "
-        "interval is that of the fitted line, and must end below 1.1.",
+        remark=f"{_POWER} Measured once.",
+    ),
+    LinearCost(
+        id="linear-memory",
+        says="Acting takes RecMorph at most linearly more memory with more limbs",
+        printed="",
+        source="Section on feature transport",
+        method="recmorph",
+        key="act-memory/act_mib",
+        beside="metamorph-star",
+        part="memory",
+        remark=f"{_POWER} The peak of live tensors, which is the same on every machine.",
     ),
 )
 

@@ -23,10 +23,12 @@ class LinearCost(Claim):
     """Kind of the measurement and name of the cost, as a study of scaling has them."""
     beside: str
     """Method whose exponent is reported, too."""
+    part: str = "time"
+    """Of the study that measures it."""
 
     def command(self) -> str:
         """Return the study's command."""
-        return f"gmc-bench study scaling --method {self.method} {self.beside} --part time"
+        return f"gmc-bench study scaling --method {self.method} {self.beside} --part {self.part}"
 
     def find(self, evidence: Evidence, others: Mapping[str, Finding]) -> Finding:
         """Return what the exponent of the installed version says: at most 1, and a tenth."""

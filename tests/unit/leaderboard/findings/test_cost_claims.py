@@ -33,6 +33,12 @@ def test_the_growth_of_a_cost_is_at_most_linear_or_not(tmp_path: Path) -> None:
     assert LINEAR.find(Evidence((), {}, {}), {}).verdict == "not run yet"
 
 
+def test_the_command_measures_what_the_claim_is_about() -> None:
+    command = "gmc-bench study scaling --method recmorph metamorph-star --part"
+    assert LINEAR.command() == f"{command} time"
+    assert replace(LINEAR, part="memory").command() == f"{command} memory"
+
+
 def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path) -> None:
     """Else the file whose name comes first would count."""
     board = tmp_path / "board"
