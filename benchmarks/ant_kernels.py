@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from gmc_bench.core.jit import njit
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, IntArray
 from gmc_bench.sim.columns import CTRL, DATA, MODEL, QPOS, QVEL, XPOS
 from gmc_bench.sim.engine import call_model_data, call_set_state, load_double, store_double
@@ -61,7 +62,7 @@ class AntArrays(NamedTuple):
     length: IntArray
 
 
-@numba.njit(cache=True, inline="always")
+@njit(cache=True, inline="always")
 def _clip(force: float) -> float:
     # Written so that a NaN stays one, as in numpy.
     if force > CONTACT_FORCE_MAX:
@@ -69,7 +70,7 @@ def _clip(force: float) -> float:
     return -CONTACT_FORCE_MAX if force < -CONTACT_FORCE_MAX else force
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _observe(address: IntArray, out: DoubleArray) -> None:
     place = 0
     for i in range(HIDDEN_QPOS, NQ):
@@ -83,7 +84,7 @@ def _observe(address: IntArray, out: DoubleArray) -> None:
         place += 1
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _is_healthy(address: IntArray) -> bool:
     total = 0.0
     for i in range(NQ):
@@ -95,7 +96,7 @@ def _is_healthy(address: IntArray) -> bool:
     return bool(np.isfinite(total)) and MIN_HEIGHT <= height <= MAX_HEIGHT
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _normal(stream: Array) -> float:
     """Draw from the standard normal distribution (Box and Muller 1958)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - next_uniform(stream)))
@@ -103,7 +104,7 @@ def _normal(stream: Array) -> float:
 
 
 # The compiler drops what a parallel loop writes to a field of a tuple: functions of one row write.
-@numba.njit(cache=True)
+@njit(cache=True)
 def _reset_row(
     functions: AntFunctions,
     address: IntArray,
@@ -127,7 +128,7 @@ def _reset_row(
     arrays.length[row] = 0
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _step_row(
     functions: AntFunctions, address: IntArray, action: DoubleArray, arrays: AntArrays, row: int
 ) -> bool:
@@ -157,7 +158,7 @@ def _step_row(
     return ended
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True, parallel=True, nogil=True)
 def reset_rows(
     functions: AntFunctions,
     addresses: IntArray,
@@ -180,7 +181,7 @@ def reset_rows(
         _reset_row(functions, addresses[row], start_state, state_bits, streams[row], arrays, row)
 
 
-@numba.njit(cache=True, parallel=True, nogil=True)
+@njit(cache=True, parallel=True, nogil=True)
 def step_rows(
     functions: AntFunctions,
     addresses: IntArray,

@@ -74,8 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 parser.print_help()
                 return 2
             # What is unknown may be a setting, but not in front of the verb.
-            early, settings = arguments[: arguments.index(parsed.verb)], "passes_on" in parsed
-            parsed.parser.reject_unknown(early if settings else unknown)
+            early = arguments[: arguments.index(parsed.verb)]
+            passes_on = getattr(parsed, "passes_on", False)
+            parsed.parser.reject_unknown(early if passes_on else unknown)
             return int(with_engine(with_open_paths, parsed.execute, parsed, unknown, arguments))
         except GmcBenchError as error:
             note(f"gmc-bench: {error}")

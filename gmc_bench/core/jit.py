@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
     Compiled code contains that of the functions it calls and the values of constants, but numba
     compiles it anew only when its own file changes. So after an update, old code would go on being
     used, or fail because a class has another name. Here it is also compiled anew when another file
-    of its folder or of `_CALLED` has changed.
+    of its folder or of `_CALLED` has changed, except in a zip file.
 
     Args:
         options: of `numba.njit`.
@@ -74,6 +75,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 def _digest(folder: Path) -> str:
     """Return a digest of all Python files of a folder."""
     found = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        found.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(folder.glob("[!.]*.py")):  # not what editors put beside open files
+        with suppress(OSError):  # if one vanishes or cannot be read, it is not imported either
+            found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -163,7 +163,7 @@ class ModeratedVariances:
 
         Its degrees of freedom are Satterthwaite's, but at most those of both samples and of the
         prior, which both methods share and which counts once; and never more than those of all
-        methods' samples together.
+        samples with any variance together.
 
         Args:
             pair: indices of the two methods.
@@ -172,7 +172,9 @@ class ModeratedVariances:
         Returns:
             The variance; `None` if either method has one run.
         """
-        total = math.fsum(item.degrees for item in self.sample if item is not None)
+        known = [item for item in self.sample if item is not None]
+        varied = [item for item in known if item.variance > 0.0]
+        total = math.fsum(item.degrees for item in varied or known)
         terms, own_degrees = [], 0.0
         for method, count in zip(pair, runs, strict=True):
             own = self.sample[method]

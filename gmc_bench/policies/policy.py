@@ -281,14 +281,14 @@ class Policy:
 
     def to_bytes(self) -> bytes:
         """Return weights and statistics as safetensors; equal policies give equal bytes."""
-        return encode_tensors(self.tensors())
+        return encode_tensors(self._tensors(self.acts_only))
 
     def actor_bytes(self) -> bytes:
         """Return what acting takes, described: one file that `load` reads without anything else.
 
         It is half the size of `to_bytes`, because it leaves out the critic.
         """
-        return encode_tensors(_without_critic(self.tensors()), self._description())
+        return encode_tensors(self._tensors(True), self._description())
 
     def set_tensors(self, tensors: dict[str, Array], origin: Any) -> None:
         """Take over weights and statistics of `tensors`; without a critic, the policy `acts_only`.

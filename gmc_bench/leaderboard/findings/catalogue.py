@@ -174,7 +174,7 @@ _GENERALISATION = (
         metric=_RETURN,
         ours=("recmorph",),
         others=("metamorph-star", "modumorph", "swat", "gcnt"),
-        remark=f"{_NOT_NAMED} Two are, for their throughput.",
+        remark=f"{_NOT_NAMED} Only where throughput is compared, two are named.",
     ),
     Undecidable(
         id="larger-bodies-lower",

@@ -539,11 +539,10 @@ def _on_scale_of(gap: Gap, pair: tuple[Sample, Sample]) -> list[DoubleArray]:
 def _estimate_text(found: Estimate, digits: int, unit: str) -> str:
     after = "" if not unit else unit if unit == "%" else f" {unit}"
     after = after.replace("%", " %")
+    style = f"+z,.{digits}f"
     if found.low is None or found.high is None:
-        return f"{found.value:+,.{digits}f}{after}"
-    return (
-        f"{found.value:+,.{digits}f}{after} ({found.low:+,.{digits}f} to {found.high:+,.{digits}f})"
-    )
+        return f"{found.value:{style}}{after}"
+    return f"{found.value:{style}}{after} ({found.low:{style}} to {found.high:{style}})"
 
 
 def figure(value: float) -> str:

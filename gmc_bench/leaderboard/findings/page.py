@@ -102,8 +102,8 @@ def _rules() -> list[str]:
         "corrected for each other, so that a few may be wrong by chance. The size of an effect "
         "does not decide; the paper's is given beside it. "
         "Differences have the sign of the claim: *higher by -5 %* is lower. Where all runs of both "
-        "sides are positive, it is that of the ratio of the two means, in percent; elsewhere that "
-        "of the means themselves.",
+        "sides are positive, it is the ratio of the two means less one, in percent; elsewhere it "
+        "is that of the means themselves.",
         "- **What was replayed.** Scores of ranked rows are replayed from the kept weights, and "
         "anybody can replay those on varied bodies and with a limb unseen "
         "([verification](leaderboard.md#verify-and-watch)). Training returns, on which many "
@@ -112,10 +112,11 @@ def _rules() -> list[str]:
         "- **Seeds** count from the first that a protocol asks for, without gaps, so that nobody "
         "can choose among them; further ones, added where a table was close, do not count here.",
         "- **Seeds needed** are the fewest that show the effect in the given share of cases by "
-        "Welch's t-test (noncentral t), with the variance measured here and for one pair alone. "
+        "Student's t-test of one sample, or Welch's of two (noncentral t), with the variance "
+        "measured here and for one pair alone. "
         "Leads, which are corrected for all pairs and must hold against all others, need more. "
         "A variance of two or three runs is itself uncertain, so that the share is often smaller. "
-        "An effect as large as the claim's has the paper's ratio to the second mean.",
+        "An effect as large as the claim's is, of two means, the paper's ratio, else its change.",
     ]
 
 

@@ -165,6 +165,7 @@ def test_runs_that_agree_exactly_say_nothing_of_how_others_vary() -> None:
     assert 0.0 < found.posterior[0] == found.posterior[-1] < found.posterior[1]
     pooled = moderate_variances([still, some[0], some[0]])
     assert (pooled.posterior, pooled.prior_degrees) == ([1.0, 1.0, 1.0], np.inf)
+    assert pooled.of_difference((0, 1), [5, 5]).degrees == 8.0  # of the two rows that vary
     tiny = VarianceEstimate(1e-30, 4.0)  # counts as a hundred-thousandth of the median
     least = VarianceEstimate(1e-5, 4.0)
     kept = moderate_variances([least, *[some[0]] * 4]).prior_degrees
