@@ -234,6 +234,22 @@ def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
         assert f"| {' | '.join(cells)} |" in page
 
 
+@pytest.mark.parametrize("method", ["recmorph", "metamorph", "metamorph-star", "modumorph"])
+def test_what_the_docs_say_of_hidden_attributes_is_what_the_studies_say(method: str) -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    path = BOARD / "studies" / f"attributes-{method}.json"
+    cells = [method]
+    for arm in ("all", "hardware"):
+        values = [
+            run["numbers"]["training_return"]
+            for run in json.loads(path.read_bytes())["runs"]
+            if (run["arm"], run["task"]) == (arm, "unimal-ft-v1")
+        ]
+        assert len(values) == 3
+        cells.append(f"{fmean(values):.1f} ± {stdev(values):.1f}")
+    assert f"| {' | '.join(cells)} |" in page
+
+
 def test_what_the_docs_say_of_long_training_is_what_its_record_says() -> None:
     page = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8").replace("\n", " ")
     (path,) = BOARD.glob("results/unimal-v1/unimal-ft-v1/recmorph/standard-unimals_100-seed1-*")
