@@ -63,9 +63,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         if file is not None:  # it is without `cache`, or if numba is switched off
             own = Path(inspect.getfile(function)).parent
             # What follows the version in an index of compiled code is read only if this is equal.
-            file._version = " ".join(
-                [file._version, *map(_digest, {own: 0} | dict.fromkeys(_CALLED))]
-            )
+            file._version = " ".join([file._version, *map(_digest, dict.fromkeys((own, *_CALLED)))])
         return found
 
     return compile_

@@ -202,10 +202,23 @@ _IN_TURNS = (
     "Choosing actions in 256 environments while training, in turns with RecMorph; one thread of "
     "one machine, lite networks, our implementations."
 )
-_POWER = (
-    "Power of the number of tokens, the larger ones of 8 to 1,024; the interval is that of the "
-    "fitted line, and must end below 1.1."
-)
+
+
+def _linear(name: str, says: str, key: str, part: str, how: str) -> LinearCost:
+    return LinearCost(
+        id=name,
+        says=says,
+        printed="",
+        source="Section on feature transport",
+        method="recmorph",
+        key=key,
+        beside="metamorph-star",
+        part=part,
+        remark="Power of the number of tokens, the larger ones of 8 to 1,024; the interval is that "
+        f"of the fitted line, and must end below 1.1. {how}",
+    )
+
+
 _EFFICIENCY = (
     Fastest(
         id="fastest-ft",
@@ -237,28 +250,12 @@ _EFFICIENCY = (
         why="Studies train beside whatever else their machine does and state no speeds; "
         "'gmc-bench profile train' times one method on an idle machine.",
     ),
-    LinearCost(
-        id="linear",
-        says="Acting costs RecMorph at most linearly more with more limbs",
-        printed="",
-        source="Section on feature transport",
-        method="recmorph",
-        key="act-time/act_ms",
-        beside="metamorph-star",
-        remark=f"{_POWER} Measured once.",
-    ),
-    LinearCost(
-        id="linear-memory",
-        says="Acting takes RecMorph at most linearly more memory with more limbs",
-        printed="",
-        source="Section on feature transport",
-        method="recmorph",
-        key="act-memory/act_mib",
-        beside="metamorph-star",
-        part="memory",
-        remark=f"{_POWER} The peak of live tensors, which is the same on every machine.",
-    ),
-)
+    _linear("linear", "Acting costs RecMorph at most linearly more with more limbs",
+            "act-time/act_ms", "time", "Measured once."),
+    _linear("linear-memory", "Acting takes RecMorph at most linearly more memory with more limbs",
+            "act-memory/act_mib", "memory",
+            "The peak of live tensors, which is the same on every machine."),
+)  # fmt: skip
 
 
 def _component(
