@@ -9,10 +9,11 @@ def check_device(name: str, *, here: bool = True) -> str:
 
     Args:
         name: of the device.
-        here: whether this machine must have it.
+        here: whether this machine must have it. Launchers on other machines show each run its
+            own GPU alone, which has the number 0.
 
     Raises:
-        ConfigError: no such device.
+        ConfigError: no such device, or a later one than the first of another machine.
     """
     import torch
 
@@ -26,6 +27,11 @@ def check_device(name: str, *, here: bool = True) -> str:
             f"the device {name!r} cannot be used here ({str(error).splitlines()[0]}); "
             f"use --device cpu"
         ) from error
+    if not here and device.index:
+        raise ConfigError(
+            f"the launcher chooses the GPU of each run, but --device names {name!r}; "
+            f"use --device {device.type}"
+        )
     return str(device)
 
 

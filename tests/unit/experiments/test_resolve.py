@@ -55,6 +55,13 @@ def test_settings_reach_protocol_method_and_tokens():
     )
 
 
+def test_other_machines_choose_the_gpu_of_a_run(tiny_set):
+    for name in ("cuda", "cuda:0"):
+        assert resolve(SPEC.replace(device=name), elsewhere=True).config.device == name
+    with pytest.raises(ConfigError, match=r"each run, but --device names 'cuda:1'; use .* cuda$"):
+        resolve(SPEC.replace(device="cuda:1"), elsewhere=True)
+
+
 def test_the_first_seed_is_the_usual_one_and_as_many_again_may_follow():
     lite = SPEC.replace(protocol="lite")
     found = resolve(lite).config
