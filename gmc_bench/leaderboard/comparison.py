@@ -315,7 +315,8 @@ def significant_pairs(p_values: dict[tuple[int, int], float | None]) -> set[tupl
 
     Args:
         p_values: by pair of methods; `None` where there is no test, because one of the two has a
-            single run. Such a pair is not significant and does not count as a test.
+            single run, or no run varies. Such a pair is not significant and does not count as a
+            test.
 
     Source:
         Shaffer 1986, Modified sequentially rejective multiple test procedures: the one commonly
@@ -323,7 +324,13 @@ def significant_pairs(p_values: dict[tuple[int, int], float | None]) -> set[tupl
         would ask after these rejections.
     """
     tested = sorted((p, pair) for pair, p in p_values.items() if p is not None)
-    possible = _possible_true_nulls(len({method for _, pair in tested for method in pair}))
+    methods = len({method for _, pair in tested for method in pair})
+    # Fewer can be equal at once only where the equality of two pairs is tested as a third.
+    possible = (
+        _possible_true_nulls(methods)
+        if len(tested) == methods * (methods - 1) // 2
+        else frozenset(range(1, len(tested) + 1))
+    )
     rejected: set[tuple[int, int]] = set()
     for p, pair in tested:
         left = len(tested) - len(rejected)

@@ -409,6 +409,9 @@ def test_shaffer_by_hand() -> None:
     assert _significant(1.0 - 0.95) == [True]
     # Tests that could not be done do not count: one pair of two methods is left.
     assert _significant(0.04, None, None) == [True, False, False]
+    # Without the third test, both hypotheses may hold: 0.05 / 2, then 0.05.
+    assert _significant(None, 0.04, 0.045) == [False] * 3
+    assert _significant(None, 0.024, 0.045) == [False, True, True]
 
 
 def _tables(
