@@ -20,6 +20,7 @@ from gmc_bench.core.files import read_limited
 from gmc_bench.evaluation.dropout import draw_silent_limbs
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.findings.evidence import read_kept, require_once
+from gmc_bench.leaderboard.findings.speed_claims import LARGEST_SIZE
 from gmc_bench.methods import METHODS
 from gmc_bench.records.kept import (
     EVALUATIONS,
@@ -179,12 +180,13 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
 
     Raises:
         RecordError: the folder holds no result of such a study, or not from a clean clone, or of
-            other versions of the methods than the installed ones, or has a name that no file can
-            have.
+            other versions of the methods than the installed ones, or of smaller sizes than a
+            finding is about, or has a name that no file can have.
         UnknownNameError: a method is not registered.
     """
     content, _ = read_sealed(folder / STUDY_FILE)
     fields = tuple(KeptExponent.model_fields)
+    largest = dict[tuple[str, str], int]()
     if "git_commit" in content and content.get("git_dirty") is not False:
         raise RecordError(
             f"the study in {folder} was not made from a clean clone, or at several commits; run it "
@@ -201,6 +203,8 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
                 for item in content["exponents"]
             ),
         )
+        for item in content["exponents"]:
+            largest[item["kind"], item["method"]] = int(item["sizes"][-1])
     except (KeyError, TypeError, ValidationError) as error:
         raise RecordError(
             f"{folder} holds no result of a study of scaling ({error!r}); continue it with "
@@ -209,6 +213,12 @@ def scaling_file(folder: Path, board: Path) -> dict[Path, KeptScaling]:
     for item in kept.exponents:
         if item.method:
             _require_installed(item.method, item.method_version, folder, "run the study again")
+            if (size := largest[item.kind, item.method]) < LARGEST_SIZE:
+                raise RecordError(
+                    f"{item.kind} of {item.method} in {folder} was measured up to a size of "
+                    f"{size:,}, but the claims are about sizes up to {LARGEST_SIZE:,}; measure "
+                    f"them all, with larger limits if need be"
+                )
     return {require_file_name(board / SCALINGS / f"{folder.resolve().name}.json"): kept}
 
 

@@ -15,7 +15,7 @@ from gmc_bench.leaderboard.findings.claims import (
     Undecidable,
 )
 from gmc_bench.leaderboard.findings.pools import BoardPool, StudyPool, VariantPool
-from gmc_bench.leaderboard.findings.speed_claims import Fastest, LinearCost
+from gmc_bench.leaderboard.findings.speed_claims import LARGEST_SIZE, Fastest, LinearCost
 
 _FAMILY = ("recmorph", "recmorph-bigru", "recmorph-bilstm")
 _OTHERS = (
@@ -214,8 +214,8 @@ def _linear(name: str, says: str, key: str, part: str, how: str) -> LinearCost:
         key=key,
         beside="metamorph-star",
         part=part,
-        remark="Power of the number of tokens, the larger ones of 8 to 1,024; the interval is that "
-        f"of the fitted line, and must end below 1.1. {how}",
+        remark=f"Power of the number of tokens, the larger ones of 8 to {LARGEST_SIZE:,}; the "
+        f"interval is that of the fitted line, and must end below 1.1. {how}",
     )
 
 

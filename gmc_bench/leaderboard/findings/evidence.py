@@ -152,10 +152,10 @@ def require_once(kept: KeptFiles) -> None:
     """Raise for two files of which somebody could choose one.
 
     Raises:
-        RecordError: two studies hold the same run, two evaluations the same score, two studies of
-            scaling the same exponent: which of them counted would be a matter of their names. Or
-            two evaluations are on sets of one name with different content. Or speeds were measured
-            twice on one board.
+        RecordError: two studies hold the same run by the same rules, two evaluations the same
+            score, two studies of scaling the same exponent of the same version: which of them
+            counted would be a matter of their names. Or two evaluations are on sets of one name
+            with different content. Or speeds were measured twice on one board.
     """
     _require_runs_once(kept.studies)
     _require_scores_once(kept.evaluations)
@@ -169,7 +169,8 @@ def require_once(kept: KeptFiles) -> None:
     exponents: dict[tuple[str, ...], str] = {}
     for path, item in kept.scalings.items():
         for found in item.exponents:
-            key = (item.preset, found.method, found.kind, found.key)
+            version = str(found.method_version)
+            key = (item.preset, found.method, version, found.kind, found.key)
             if (other := exponents.setdefault(key, path)) != path:
                 raise RecordError(
                     f"{path} and {other} both hold {found.kind}/{found.key} of "
@@ -184,7 +185,8 @@ def _require_runs_once(studies: Mapping[str, KeptStudy]) -> None:
             bodies = run.morphologies.id if run.morphologies else ""
             key = (
                 *(study.study, study.suite, study.protocol, bodies),
-                *(run.method, run.arm, run.task, str(run.seed)),
+                *(run.method, str(run.method_version), run.protocol_digest or ""),
+                *(run.arm, run.task, str(run.seed)),
             )
             if (other := seen.setdefault(key, path)) != path:
                 raise RecordError(

@@ -226,7 +226,8 @@ class StudyPool:
         """Yield file, variant and runs of all variants with runs from the first seed on."""
         for path, study in evidence.studies.items():
             for arm in self.arms:
-                runs = [run for run in study.runs if self._fits(evidence, study, run, arm)]
+                fitting = (run for run in study.runs if self._fits(evidence, study, run, arm))
+                runs = sorted(fitting, key=lambda run: run.seed)
                 if runs and [run.seed for run in runs] == list(range(1, len(runs) + 1)):
                     yield path, arm, runs
 

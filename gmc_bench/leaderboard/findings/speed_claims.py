@@ -12,6 +12,8 @@ from gmc_bench.records.kept import KeptSpeeds
 
 PRESET = "lite"
 """Settings of the networks whose costs count: those of the runs."""
+LARGEST_SIZE = 1024
+"""Tokens up to which a cost is measured that a claim is about."""
 
 
 @dataclass(frozen=True, kw_only=True)

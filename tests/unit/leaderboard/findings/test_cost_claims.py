@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard import keeping
 from gmc_bench.leaderboard.findings.evidence import Evidence, is_installed, read_evidence
 from gmc_bench.leaderboard.findings.speed_claims import LinearCost
 from gmc_bench.methods import METHODS
@@ -53,6 +54,23 @@ def test_a_cost_is_measured_once_and_on_the_networks_of_the_runs(tmp_path: Path)
         RecordError, match=r"c\.json and .*b\.json both hold act-time/act_ms of rec"
     ):
         keep_all([make_scaling(tmp_path / "c", high=1.0)], board)
+
+
+def test_a_later_version_is_measured_again_beside_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = tmp_path / "board"
+    keep_all([make_scaling(tmp_path / "a", high=1.3)], board)
+    newer = METHODS.get("recmorph").version + 1
+    monkeypatch.setattr(keeping, "_require_installed", lambda *_: None)
+    keep_all([make_scaling(tmp_path / "b", method_version=newer)], board)
+    assert LINEAR.find(read_evidence((), board), {}).links == ("scaling/a.json",)
+
+
+def test_an_exponent_of_smaller_sizes_than_the_claim_is_about_is_refused(tmp_path: Path) -> None:
+    small = make_scaling(tmp_path / "s", sizes=[16, 512])
+    with pytest.raises(RecordError, match=r"up to a size of 512, but the claims .* up to 1,024"):
+        keep_all([small], tmp_path / "board")
 
 
 def test_an_exponent_is_that_of_the_installed_version_and_of_a_commit(

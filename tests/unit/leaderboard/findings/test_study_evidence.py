@@ -157,6 +157,28 @@ def test_one_study_is_not_added_twice_under_two_names(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "board").rglob("*.json")] == ["first.json"]
 
 
+def test_a_study_by_other_rules_is_no_second_one(tmp_path: Path) -> None:
+    study = make_study()
+    other = study.model_copy(
+        update={
+            "runs": tuple(run.model_copy(update={"method_version": 99}) for run in study.runs),
+        }
+    )
+    require_once(KeptFiles({"studies/a.json": study, "studies/b.json": other}, {}, {}, {}))
+
+
+def test_the_order_of_the_seeds_is_of_no_account(tmp_path: Path) -> None:
+    study = make_study((1, 2, 3))
+    turned = study.model_copy(update={"runs": tuple(reversed(study.runs))})
+    pool = StudyPool("ordering", {"dfs": "recmorph"})
+    one, other = (
+        pool.samples(Evidence((), {"studies/a.json": item}, {}), "training_return")
+        for item in (study, turned)
+    )
+    assert one == other
+    assert one["dfs"].values == (101.0, 102.0, 103.0)
+
+
 def test_names_of_files_are_no_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board, name = tmp_path / "board", "x](y) <img src=x onerror=alert(1)> a_b+c"
     (tmp_path / name).mkdir()
