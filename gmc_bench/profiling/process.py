@@ -32,6 +32,8 @@ class NotMeasured:
     """Why there is no number."""
 
     reason: str
+    lasting: bool = True
+    """Whether another attempt would end the same; not where the process was lost."""
 
 
 MeasuredOrNot = dict[str, float] | NotMeasured
@@ -63,7 +65,7 @@ def measure_in_process(
         try:
             ours.recv()
         except EOFError:
-            yield NotMeasured("the process did not start")
+            yield NotMeasured("the process did not start", lasting=False)
             return
         for _ in items:
             found = _receive(ours, process.pid, limits)
@@ -87,7 +89,7 @@ def _receive(connection: Connection, pid: int, limits: Limits) -> MeasuredOrNot:
     try:
         found = connection.recv()
     except EOFError:
-        return NotMeasured("the process was ended from outside")
+        return NotMeasured("the process was ended from outside", lasting=False)
     if isinstance(found, dict):
         return found
     return _too_much_memory(limits) if found == _ALLOCATION else NotMeasured(found)

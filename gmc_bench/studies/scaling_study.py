@@ -343,6 +343,8 @@ class Work:
         item = place.item
         if isinstance(outcome, NotMeasured):
             cell = ScalingCell(item.kind, place.method, item.size, reason=outcome.reason)
+            if not outcome.lasting:  # tried again when the study is continued
+                return self._note(cell)
         else:
             cell = ScalingCell(item.kind, place.method, item.size, outcome)
         content = {**cell.to_dict(), "version": place.version}

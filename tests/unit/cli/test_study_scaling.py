@@ -197,6 +197,24 @@ def test_a_folder_with_something_else_is_left_alone(gmc, measured, tmp_path):
     assert "already exists and is not empty" in err
 
 
+def test_a_process_that_was_lost_is_started_again_when_the_study_goes_on(
+    gmc, monkeypatch, tmp_path
+):
+    outcomes = [[NotMeasured("the process was ended from outside", lasting=False)]]
+
+    def apart(measure, items, limits):
+        yield from (
+            outcomes.pop() if outcomes else ({"act_mib": 1.0, "train_mib": 1.0},) * len(items)
+        )
+
+    monkeypatch.setattr(work, "measure_in_process", apart)
+    folder = tmp_path / "s"
+    gmc(*TINY, "--part", "memory", "--tokens", 2, "--out", folder)
+    assert {row["value"] for row in rows(folder)} == {"", "1.0"}  # the next one has a new process
+    gmc("study", "--resume", folder)
+    assert {row["value"] for row in rows(folder)} == {"1.0"}
+
+
 @pytest.mark.slow
 def test_a_real_measurement_ends_up_in_the_tables(gmc, tmp_path):
     folder = tmp_path / "s"

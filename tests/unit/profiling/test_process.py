@@ -50,7 +50,7 @@ class Unloadable:
 
 def test_a_process_that_ends_while_it_loads_measures_nothing():
     found = list(measure_in_process(Unloadable(), [], PLENTY))
-    assert found == [NotMeasured("the process did not start")]
+    assert found == [NotMeasured("the process did not start", lasting=False)]
 
 
 def test_too_much_memory_ends_a_measurement(pipe):
@@ -65,7 +65,7 @@ def test_too_much_time_ends_a_measurement(pipe):
 def test_a_process_that_is_gone_has_no_number(pipe):
     pipe[1].close()
     found = _receive(pipe[0], os.getpid(), PLENTY)
-    assert found == NotMeasured("the process was ended from outside")
+    assert found == NotMeasured("the process was ended from outside", lasting=False)
 
 
 @pytest.mark.parametrize(
