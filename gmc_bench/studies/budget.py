@@ -82,10 +82,10 @@ def agreement(
     same = np.sign(means[0][rows] - means[0][columns]) * np.sign(means[1][rows] - means[1][columns])
     counts = int((same > 0).sum()), len(rows)
     cells = [*first, *second]
-    if all(scores.size == 1 for scores in cells):
+    members = _members(first[0].shape[1], clusters)
+    if members.shape[1] == 1 and all(len(scores) == 1 for scores in cells):  # nothing can vary
         return Agreement(tau, None, None, *counts)
     random = np.random.default_rng(0)  # the same interval each time
-    members = _members(first[0].shape[1], clusters)
     num_bodies = members.sum(axis=0)
     drawn = random.integers(len(num_bodies), size=(RESAMPLES, 1, len(num_bodies)))
     found = []

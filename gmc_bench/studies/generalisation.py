@@ -21,7 +21,7 @@ from gmc_bench.studies.outcome import SCORES, Number, Outcome
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.straight_line import StraightLine, fit_straight_line
-from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
+from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs, why_none
 from gmc_bench.suites.schema import short_name
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def growth_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
         series = _series(runs)
         line = None if series is None else fit_line(series)
         if series is None or line is None:
-            rows.append((task, method, count_runs(runs), *[INCOMPLETE] * 5))
+            rows.append((task, method, count_runs(runs), *[why_none(runs)] * 5))
             continue
         span = NONE if line.low is None else f"{line.low:+,.1f} to {line.high:+,.1f}"
         bent = NONE if line.p_bent is None else f"{_verdict(line.p_bent)} (p = {line.p_bent:.2f})"
@@ -215,10 +215,11 @@ def crossing_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     for task in dict.fromkeys(task for task, _ in _places(outcomes)):
         methods = [method for where, method in _places(outcomes) if where == task]
         for one, other in itertools.combinations(methods, 2):
-            sides = [_series(_of(outcomes, task, method)) for method in (one, other)]
+            runs = [_of(outcomes, task, method) for method in (one, other)]
+            sides = [_series(of_one) for of_one in runs]
             names = f"{one}, {other}"
             if sides[0] is None or sides[1] is None:
-                rows.append((task, names, INCOMPLETE, INCOMPLETE, INCOMPLETE))
+                rows.append((task, names, *[why_none([*runs[0], *runs[1]])] * 3))
                 continue
             found = crossing(sides[0], sides[1])
             if found is None:

@@ -134,8 +134,13 @@ class Representation(Measurement):
         """Check that the method shows representations.
 
         Raises:
-            ConfigError: it does not.
+            ConfigError: it does not, or there is one body only.
         """
+        if len(session.bodies.split("train")) < 2:
+            raise ConfigError(
+                f"the study {request.study.id!r} asks which body a representation is of, but "
+                f"{session.bodies.id} has one train body; choose other bodies with --morphologies"
+            )
         if not offers_representations(make_networks(session).actor):
             raise ConfigError(
                 f"the method {session.method.id!r} shows no representations of limbs, which the "

@@ -43,6 +43,8 @@ _BODIES_OF_PROTOCOL = 100
 proportion."""
 MAX_BUDGET = 10_000
 """Largest multiple of the protocol's env steps that is a budget; the smallest is its reciprocal."""
+_EQUAL_STEPS = ("bodies", "budget")
+"""Measurements of studies whose runs differ in env steps or bodies alone."""
 _VARIED = ("tokens.order", "tokens.attributes", "tokens.tree")
 
 
@@ -84,7 +86,14 @@ class Request:
         found = get_study(study)
         methods = methods or found.asked or [*found.methods, "recmorph"][:1]
         for method in methods:
-            found.require_method(load_method(method).id)
+            loaded = load_method(method)
+            found.require_method(loaded.id)
+            own = loaded.capabilities.per_body or loaded.env_steps_per_body is not None
+            if own and found.measure in _EQUAL_STEPS:
+                raise ConfigError(
+                    f"the study {study!r} compares methods at equal env steps, but {loaded.id!r} "
+                    f"has a budget of its own for each body; choose other methods"
+                )
         if len(methods) > 1 and not found.many_methods:
             raise ConfigError(
                 f"the study {study!r} is about one method, got --method {' '.join(methods)}; give "
@@ -100,11 +109,14 @@ class Request:
                     f"--{name.replace('_', '-')} is for the study {OPTIONS[name]!r}, got it for "
                     f"{study!r}"
                 )
-        if against in methods:
-            raise ConfigError(
-                f"the study {study!r} compares two methods, got {given['against']!r} against "
-                f"itself; give another one with --against"
-            )
+        if found.measure == OPTIONS["against"]:
+            usual = next(arm.method for arm in found.arms if arm.method)
+            if (against or full_name(usual)) in methods:
+                raise ConfigError(
+                    f"the study {study!r} compares two methods, got "
+                    f"{given.get('against', usual)!r} against itself; give another one with "
+                    f"--against"
+                )
         if given.get("steps", EQUAL) not in (EQUAL, PER_BODY):
             raise ConfigError(f"--steps is {EQUAL} or {PER_BODY}, got {given['steps']!r}")
         names = {"heading": "heading", "rule": "friction_rule", "robots": "robot_source"}
@@ -220,7 +232,15 @@ class Request:
         name = base.bodies or self.study.body_set
         if arm.bodies is None or name is None:
             return base.bodies
-        total = len(load_morphologies(name).split("train"))
+        bodies = load_morphologies(name)
+        if repeated := bodies.seen_in_train:
+            # To runs that do not train on it, such a body would be an unseen one.
+            raise ConfigError(
+                f"the study {self.study.id!r} scores all runs on the same unseen bodies, but "
+                f"{len(repeated)} test bodies of {name} are train bodies, too; choose another set "
+                f"with --morphologies"
+            )
+        total = len(bodies.split("train"))
         if arm.bodies > total:
             raise ConfigError(
                 f"the study {self.study.id!r} trains on {arm.bodies:,} bodies, but {name} has "

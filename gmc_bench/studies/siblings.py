@@ -18,6 +18,7 @@ from gmc_bench.bodies.schema import Morphology
 from gmc_bench.envs.bodies import tabulate
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
+from gmc_bench.records.parts import WIDEST_INTEGER
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.serialization import make_sibling_test
 
@@ -48,7 +49,8 @@ def score_sibling_orders(
 
     Returns:
         See `summarize_orders`; and `bodies`: per body `name`, `digest`, `total_orders`,
-        `canonical` (mean return), and `orders`, each with `limbs`, `unseen` and `return`.
+        `canonical` (mean return), and `orders`, each with `limbs`, `unseen` and `return`; beyond
+        2^53 - 1 orders, `total_orders` is that number.
     """
     table = tabulate(task, morphologies, policy.spec)
     test, unseen, totals = make_sibling_test(table)
@@ -65,7 +67,7 @@ def score_sibling_orders(
             {
                 "name": body.name,
                 "digest": body.digest,
-                "total_orders": totals[index],
+                "total_orders": min(totals[index], WIDEST_INTEGER),
                 "canonical": _mean([item.episode_return for item in canonical[index]]),
                 "orders": [
                     {

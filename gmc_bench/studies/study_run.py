@@ -12,13 +12,18 @@ from gmc_bench.core.table import Table
 from gmc_bench.experiments.devices import gpu_name
 from gmc_bench.experiments.events import Listener, Listeners
 from gmc_bench.experiments.method import load_method, method_of
-from gmc_bench.experiments.resolve import unofficial_reasons
+from gmc_bench.experiments.resolve import checkout, unofficial_reasons
 from gmc_bench.experiments.run_folder import LOCK, PLAN, is_file, new_folder
 from gmc_bench.experiments.session import open_session, torch_state
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep, SweepResult
 from gmc_bench.experiments.sweep_launch import launching
-from gmc_bench.records.environment import collect_hardware, collect_versions, merged_versions
+from gmc_bench.records.environment import (
+    GitState,
+    collect_hardware,
+    collect_versions,
+    merged_versions,
+)
 from gmc_bench.records.kept import STUDY_FILE, BodySetId, KeptStudy, StudyNumbers, plain_numbers
 from gmc_bench.records.store import read_sealed, record_digest, seal, sealed, write_atomic
 from gmc_bench.studies import outcome as read
@@ -176,12 +181,13 @@ class StudyRun:
             return self._finish(self.sweep.go_on(launched))
 
     def _finish(self, result: SweepResult) -> StudyResult:
+        git = checkout()
         finished = {
             name: FinishedRun(name, arm, self.sweep[name], record, self.path, self._emit)
             for name, arm in self.arms.items()
             if (record := result.records.get(name)) is not None
         }
-        measured = {name: self._measure(run) for name, run in finished.items()}
+        measured = {name: self._measure(run, git) for name, run in finished.items()}
         compared, pictures = self._measurement.compare(list(finished.values()), self.request)
         outcomes = [
             Outcome(
@@ -201,13 +207,14 @@ class StudyRun:
         if self._measurement.figure is not None:
             pictures = [path / PICTURE, *pictures]
             write_atomic(path / PICTURE, self._measurement.figure(study, outcomes))
-        write_atomic(path / RESULT, seal(self._result(outcomes)))
+        write_atomic(path / RESULT, seal(self._result(outcomes, git)))
         return StudyResult(outcomes, tables, pictures, result.failures)
 
-    def _measure(self, run: FinishedRun) -> dict[str, Any]:
+    def _measure(self, run: FinishedRun, git: GitState) -> dict[str, Any]:
         """Return what is measured on a policy, from its file if that is there.
 
-        A measurement counts only for the very run and the very software it was made with.
+        A measurement counts only for the very run, and the very software and commit, that it was
+        made with.
 
         Raises:
             RecordError: a stored measurement was changed.
@@ -220,6 +227,8 @@ class StudyRun:
             "record_digest": record_digest(run.record),
             "weights_digest": run.record.weights_digest,
             "versions": collect_versions(),
+            "git_commit": git.commit,
+            "git_dirty": git.dirty,
             **self._measurement.setting(self.sweep.runs[run.name], self.request),
         }
         path = self.path / MEASURED / f"{run.name}.json"
@@ -239,7 +248,7 @@ class StudyRun:
         write_atomic(path, sealed(content))
         return numbers
 
-    def _result(self, outcomes: Sequence[Outcome]) -> KeptStudy:
+    def _result(self, outcomes: Sequence[Outcome], git: GitState) -> KeptStudy:
         """Return everything behind a table: which runs, and what was measured on them."""
         first = next(iter(self.sweep.runs.values()))
         return KeptStudy(
@@ -248,7 +257,7 @@ class StudyRun:
             protocol=first.protocol.name,
             status="complete" if all(item.record for item in outcomes) else "incomplete",
             runs=tuple(
-                _numbers(item, method_of(self.sweep.runs[name]).id, self._changes(name, item))
+                _numbers(item, method_of(self.sweep.runs[name]).id, self._changes(name, item), git)
                 for name, item in zip(self.arms, outcomes, strict=True)
             ),
             versions=versions_of(outcomes),
@@ -276,8 +285,14 @@ def versions_of(outcomes: Sequence[Outcome]) -> dict[str, str]:
     return merged_versions(found)
 
 
-def _numbers(outcome: Outcome, method: str, changes: tuple[str, ...] | None) -> StudyNumbers:
+def _numbers(
+    outcome: Outcome, method: str, changes: tuple[str, ...] | None, git: GitState
+) -> StudyNumbers:
+    """Return all numbers of a run; `git` is the checkout that measured it."""
     record = outcome.record
+    dirty = record.git_dirty if record else None
+    if record and outcome.measured and git.dirty is not False:
+        dirty = True  # what was measured comes from no commit
     bodies = record.morphologies if record else None
     numbers: dict[str, Any] = {name: read_number(outcome) for name, read_number in _NUMBERS.items()}
     if record is not None:
@@ -289,7 +304,7 @@ def _numbers(outcome: Outcome, method: str, changes: tuple[str, ...] | None) -> 
         method=method,
         record_digest=record_digest(record) if record else None,
         git_commit=record.git_commit if record else None,
-        git_dirty=record.git_dirty if record else None,
+        git_dirty=dirty,
         morphologies=BodySetId(id=bodies.id, digest=bodies.digest) if bodies else None,
         method_version=record.method_version if record else None,
         preset=record.preset if record else None,

@@ -188,8 +188,11 @@ def _parameters(runs: Sequence[Outcome]) -> str:
 def cell_text(runs: Sequence[Outcome], number: Number, digits: int) -> str:
     """Return mean and deviation of a number over runs, or why there is none."""
     found = summarize(runs, number)
-    if found is not None:
-        return found.text(digits)
+    return why_none(runs) if found is None else found.text(digits)
+
+
+def why_none(runs: Sequence[Outcome]) -> str:
+    """Return the cell of a number that there is not: a run is missing, or it has none."""
     return INCOMPLETE if any(outcome.record is None for outcome in runs) else NONE
 
 
@@ -201,7 +204,7 @@ def _difference(runs: Sequence[Outcome], base: Sequence[Outcome], number: Number
     pairs = [(number(outcome), usual.get(outcome.seed)) for outcome in runs]
     gains = [a - b for a, b in pairs if a is not None and b is not None]
     if len(gains) < len(runs):
-        return INCOMPLETE if any(run.record is None for run in [*runs, *base]) else NONE
+        return why_none([*runs, *base])
     text = f"{np.mean(gains):+,.1f}"
     return text if len(gains) < 2 else f"{text} ± {np.std(gains, ddof=1):,.1f}"
 

@@ -260,6 +260,10 @@ CASES = [
         "study representation --method zero-action --morphologies tiny --dry-run",
         "the method 'zero-action' shows no representations of limbs",
     ),
+    (
+        "study representation --morphologies tiny:1 --dry-run",
+        "asks which body a representation is of, but tiny.first1 has one train body",
+    ),
     ("study budget --budgets 1e99 1 --dry-run", "from 1/10000 to 10000, such as 1/3 1 10, got '1"),
     (f"tune recmorph --trials {10**20}", "tuning needs 1 to 4,294,967,296 trials and different"),
     ("tune zero-action --morphologies tiny", "the method 'zero-action' trains nothing, so it has"),

@@ -2,11 +2,14 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import store_set
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.studies import generalisation
@@ -167,6 +170,23 @@ def test_every_method_meets_the_same_bodies_and_every_seed_others() -> None:
     assert all("env_steps" not in spec.settings for spec in found.values())
     with pytest.raises(ConfigError, match="has 24 train bodies; choose another set"):
         Request.make("bodies", counts=(25,)).specs(BASE, seeds=(1,))
+
+
+def test_bodies_that_some_runs_train_on_are_not_scored(tiny_set: MorphologySet) -> None:
+    """They would be unseen ones to the runs on few bodies."""
+    splits = {**tiny_set.splits, "test": tiny_set.split("train")[:1]}
+    store_set(replace(tiny_set, id="again", splits=splits))
+    with pytest.raises(ConfigError, match="but 1 test bodies of again are train bodies, too"):
+        Request.make("bodies", counts=(1,)).specs(BASE.replace(bodies="again"), seeds=(1,))
+
+
+def test_numbers_that_finished_runs_do_not_have_are_not_incomplete() -> None:
+    request = Request.make("bodies", ["recmorph", "nervenet"], counts=(4,))
+    one = [Outcome(arm, "unimal-ft-v1", 1, make_record()) for arm in request.arms]
+    assert growth_table(request.study, one).rows[0][3:] == ("-",) * 5
+    assert crossing_table(request.study, one).rows[0][2:] == ("-",) * 3
+    missing = [one[0], replace(one[1], record=None)]
+    assert crossing_table(request.study, missing).rows[0][2:] == ("incomplete",) * 3
 
 
 def test_each_body_can_have_as_many_steps(tmp_path) -> None:

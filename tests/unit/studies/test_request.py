@@ -47,8 +47,10 @@ def test_a_file_that_is_compared_with_is_found_from_any_folder(
 ) -> None:
     request = Request.make("gait", ["recmorph"], against=copies[0])
     assert request.against == str(tmp_path / "wide.py:SPEC")
-    with pytest.raises(ConfigError, match="against itself; give another one with --against"):
-        Request.make("gait", [f"./{copies[0]}"], against=copies[0])
+    for method, against in ((f"./{copies[0]}", copies[0]), ("metamorph-star", None)):
+        with pytest.raises(ConfigError, match="against itself; give another one with --against"):
+            Request.make("gait", [method], against=against)
+    assert Request.make("gait", ["metamorph-star"], against="swat").against == "swat"
 
 
 @pytest.mark.parametrize("steps", ["3e3", "3000", 3000])

@@ -1,9 +1,12 @@
+import math
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
+from gmc_bench.records.store import sealed
+from gmc_bench.studies import siblings
 from gmc_bench.studies.siblings import count_episodes, score_sibling_orders, summarize_orders
 
 
@@ -39,6 +42,18 @@ def test_a_drop_needs_something_to_drop_from():
     nothing = summarize_orders([body(5.0, [])])
     assert nothing["canonical"] is None
     assert nothing["num_bodies"] == 0
+
+
+def test_more_orders_than_a_file_can_hold_are_counted_as_the_most(trained, monkeypatch):
+    made = siblings.make_sibling_test
+    monkeypatch.setattr(
+        siblings, "make_sibling_test", lambda table: (*made(table)[:2], [math.factorial(19)] * 3)
+    )
+    found = score_sibling_orders(
+        trained.policy, trained.task, trained.bodies, episodes=1, seed=3, num_threads=1
+    )
+    assert [item["total_orders"] for item in found["bodies"]] == [2**53 - 1] * 3
+    assert sealed(found)
 
 
 def test_every_order_of_every_body_is_run(trained):
