@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gmc_bench.core.config import coerce_fields
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.precision import Precision
-from gmc_bench.suites.protocol import Normalization
+from gmc_bench.suites.protocol import Normalization, require_action_std
 from gmc_bench.tokens.config import Order
 
 
@@ -35,5 +35,4 @@ class PolicyOptions:
                 "'order' must be 'dfs', 'bfs' or 'random', got 'siblings', which is for training "
                 "only; give it to the trainer instead"
             )
-        if self.action_std <= 0.0:
-            raise ConfigError(f"'action_std' must be positive, got {self.action_std}")
+        require_action_std(self.action_std)

@@ -30,6 +30,16 @@ def _require_limits(config: Any, prefix: str = "") -> None:
             )
 
 
+def require_action_std(value: float, name: str = "action_std") -> None:
+    """Raise unless actions can have a standard deviation.
+
+    Raises:
+        ConfigError: it is not positive, or its density overflows float32.
+    """
+    if not 1e-6 <= value <= 1e6:
+        raise ConfigError(f"{name!r} must be positive, from 1e-06 to 1e+06, got {value}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig:
     """Settings of proximal policy optimisation, named as tianshou names them.
@@ -158,7 +168,7 @@ class Protocol:
 
     def __post_init__(self) -> None:
         _require_limits(self)
-        for name in ("env_steps", "num_envs", "rollout_length", "action_std"):
+        for name in ("env_steps", "num_envs", "rollout_length"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name!r} must be positive, got {getattr(self, name)}")
         for name in ("sampling_alpha", "sampling_warmup_iterations"):
@@ -168,10 +178,11 @@ class Protocol:
             raise ConfigError(
                 f"'return_window' must be above 0 and at most 1, got {self.return_window}"
             )
-        if self.action_std_end is not None and not self.action_std_end > 0:
-            raise ConfigError(
-                f"'action_std_end' must be positive or none, got {self.action_std_end}"
-            )
+        require_action_std(self.action_std)
+        if self.action_std_end is not None:
+            require_action_std(self.action_std_end, "action_std_end")
+        if self.sampling_alpha > 100.0:  # powers that overflow
+            raise ConfigError(f"'sampling_alpha' must be at most 100, got {self.sampling_alpha}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"'seeds' must be different numbers, at least one, got {self.seeds}")
         if self.num_iterations < 1:

@@ -43,11 +43,29 @@ def test_an_iteration_of_one_transition_is_refused():
         assert replace(SMALL, **sizes).steps_per_iteration == 2
 
 
-@pytest.mark.parametrize("name", ["env_steps", "num_envs", "rollout_length", "action_std"])
+@pytest.mark.parametrize("name", ["env_steps", "num_envs", "rollout_length"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_sizes_must_be_positive(name, value):
     with pytest.raises(ConfigError, match=f"'{name}' must be positive, got {value}"):
         replace(SMALL, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["action_std", "action_std_end"])
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e-46])
+def test_deviations_of_actions_are_those_that_float32_can_have(name, value):
+    assert getattr(replace(SMALL, **{name: 1e-6}), name) == 1e-6
+    with pytest.raises(
+        ConfigError, match=f"'{name}' must be positive, from 1e-06 to .*got {value}"
+    ):
+        replace(SMALL, **{name: value})
+    with pytest.raises(ConfigError, match=r"to 1e\+06, got 1e\+50"):
+        replace(SMALL, **{name: 1e50})
+
+
+def test_sampling_does_not_overflow():
+    assert replace(SMALL, sampling_alpha=100.0).sampling_alpha == 100.0
+    with pytest.raises(ConfigError, match="'sampling_alpha' must be at most 100, got 400"):
+        replace(SMALL, sampling_alpha=400.0)
 
 
 @pytest.mark.parametrize("name", ["sampling_alpha", "sampling_warmup_iterations"])
@@ -148,5 +166,3 @@ def test_the_spread_of_actions_can_shrink_in_equal_steps():
     found = [protocol.action_std_at(iteration) for iteration in range(protocol.num_iterations)]
     assert found == pytest.approx([0.9, 0.8, 0.7, 0.6, 0.5])
     assert replace(protocol, action_std_end=None).action_std_at(4) == 0.9
-    with pytest.raises(ConfigError, match="'action_std_end' must be positive or none, got 0"):
-        replace(protocol, action_std_end=0.0)
