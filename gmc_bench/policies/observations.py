@@ -145,13 +145,15 @@ def shown_table(observation: Observation, spec: TokenSpec) -> MorphologyTable:
 
 
 def shown_content(observation: Observation, spec: TokenSpec) -> bytes:
-    """Return all that a complete observation shows of its body as bytes; equal ones say the same.
+    """Return all that a complete observation shows of its body as bytes.
+
+    Equal ones say the same; 0.0 and -0.0 are one number.
 
     Raises:
         ConfigError: a part does not hold numbers.
     """
     tokens = part_of(observation, "tokens", np.float32)
-    parts = [tokens.take(spec.context_indices, axis=1)]
+    parts = [tokens.take(spec.context_indices, axis=1) + 0.0]
     parts += [
         part_of(observation, name, None) for name in _GRAPH if observation.get(name) is not None
     ]

@@ -198,12 +198,21 @@ def _split(group: dict[str, Any], prefix: str = "") -> tuple[dict[str, Array], d
 
 
 def _join(group: dict[str, Any], tensors: dict[str, Array]) -> None:
-    """Put arrays back into nested groups."""
+    """Put arrays back into nested groups, all of which are there; other separators are of names.
+
+    Raises:
+        TypeError: something else is where a group was.
+    """
     for name, value in tensors.items():
-        *outer, last = name.split(_SEPARATOR)
-        place = group
-        for part in outer:
-            place = place.setdefault(part, {})
+        place, last = group, name
+        while _SEPARATOR in last:
+            head, _, rest = last.partition(_SEPARATOR)
+            inner = place.get(head, value)
+            if isinstance(inner, np.ndarray):
+                break
+            if not isinstance(inner, dict):
+                raise TypeError(f"{head!r} is no group")
+            place, last = inner, rest
         place[last] = value
 
 

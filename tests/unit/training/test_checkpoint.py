@@ -51,6 +51,15 @@ def largest_file(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+def test_names_of_weights_may_have_the_separator_of_groups(tmp_path):
+    state = {"policy": {"actor.a/b.w": np.ones(2), "/": np.zeros(3), "more": {"c/d": np.ones(1)}}}
+    write_checkpoint(tmp_path, Checkpoint(run=RUN, iteration=1, state=state))
+    found = read_latest(tmp_path, RUN).state["policy"]
+    assert set(found) == {"actor.a/b.w", "/", "more"}
+    assert np.array_equal(found["actor.a/b.w"], np.ones(2))
+    assert list(found["more"]) == ["c/d"]
+
+
 def test_what_is_written_is_read(tmp_path):
     written = checkpoint()
     path = write_checkpoint(tmp_path / "checkpoints", written)
