@@ -223,8 +223,13 @@ def _check_height_map(subject: Subject) -> str:
         heights[0] = torch.randn(_NUM_HEIGHTS)
         others.append(PolicyInput(replace(tokens, height_map=heights), scene.state))
     first = scene.select([0]).tokens
+    kept = tokens.height_map.clone()  # type: ignore[union-attr]
     for name in NETWORKS:
         expected = outputs_of(policy, name, scene)
+        if not torch.equal(kept, tokens.height_map):  # type: ignore[arg-type]
+            raise CheckFailedError(
+                f"the {name} changed its input: tokens.height_map; work on a copy"
+            )
         found = [outputs_of(policy, name, other) for other in others]
         moved = max(difference(outputs[:1], expected[:1], first) for outputs in found)
         if moved <= TOLERANCE and subject.method.trainable:

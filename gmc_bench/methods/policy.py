@@ -1,12 +1,13 @@
 """The trainable controller: a method's network as actor, and once more as critic."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from gmc_bench.core.config import leaves, shown
 from gmc_bench.core.errors import ConfigError, GmcBenchError, PluginError
@@ -27,6 +28,13 @@ _RIGHT_MEMORY = (
     "maps a TokenBatch and a History to the pair of outputs (B, L, num_outputs) and state "
     "(N, L, state_width)"
 )
+_KEPT_TYPES = frozenset(
+    (
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+        torch.float16, torch.float32, torch.float64,
+    )
+)  # fmt: skip
+"""Of tensors that NumPy has, too, and so files of checkpoints and weights."""
 _OWN_TENSORS = "its builder must make all modules anew, because both are trained at the same time"
 
 
@@ -260,7 +268,7 @@ class ActorCritic(nn.Module):
         outputs = _checked(self.method, found, num_outputs, *arguments)
         if mixed:
             return tuple(value.float() for value in outputs)
-        _require_dtype(self.method, outputs[0], tokens)
+        _require_dtype(self.method, outputs, tokens)
         return outputs
 
 
@@ -293,7 +301,7 @@ def build_network(
     network.eval()  # dropout must not draw numbers here
     output = _call(method, config, network, tokens, num_outputs)
     network.train()
-    _require_dtype(method, output, tokens)
+    _require_tensors(method, network)
     if not output[~tokens.limb_padding_mask].isfinite().all():
         reason = "network returned numbers that are not finite"
         raise _broken(method, reason, _unlike_presets(method, config))
@@ -332,7 +340,9 @@ def _call(
         found = network(*arguments)
     except (Exception, SystemExit) as error:
         raise _failed(method, config, part, error) from error
-    return _checked(method, found, num_outputs, *arguments)[0]
+    outputs = _checked(method, found, num_outputs, *arguments)
+    _require_dtype(method, outputs, tokens)
+    return outputs[0]
 
 
 def _beginning(method: MethodSpec, network: nn.Module, tokens: TokenBatch) -> History:
@@ -375,9 +385,38 @@ def _checked(
     return values
 
 
-def _require_dtype(method: MethodSpec, outputs: torch.Tensor, tokens: TokenBatch) -> None:
-    if outputs.dtype != tokens.dynamic.dtype:
-        raise _misfit(method, f"network returned {outputs.dtype}, expected {tokens.dynamic.dtype}")
+def _require_dtype(method: MethodSpec, outputs: Sequence[torch.Tensor], tokens: TokenBatch) -> None:
+    for value, what in zip(outputs, ("", " as its state"), strict=False):
+        if value.dtype != tokens.dynamic.dtype:
+            expected = tokens.dynamic.dtype
+            raise _misfit(method, f"network returned {value.dtype}{what}, expected {expected}")
+
+
+def _require_tensors(method: MethodSpec, network: nn.Module) -> None:
+    """Raise unless all parameters can be trained and all tensors be kept in a file.
+
+    Raises:
+        PluginError: a parameter is no real number, or its elements do not lie in order in memory,
+            where the fused optimiser and the states of it in checkpoints pair them with others; or
+            what `state_dict` returns is no tensor, or of a type that files of arrays do not have.
+    """
+    trained = {
+        name: value
+        for name, value in network.named_parameters()
+        if value.requires_grad and not is_lazy(value)
+    }
+    for name, value in trained.items():
+        if not value.is_floating_point():
+            reason = f"parameter {name!r} is of {value.dtype}, which is not trained here"
+            raise _broken(method, reason, "make it of torch.float32")
+        if not value.is_contiguous():
+            reason = f"parameter {name!r} is a view whose elements do not lie in order in memory"
+            raise _broken(method, reason, "copy it with .contiguous() before it is a parameter")
+    for name, value in network.state_dict().items():
+        if getattr(value, "dtype", None) not in _KEPT_TYPES:
+            found = getattr(value, "dtype", type(value).__name__)
+            reason = f"tensor {name!r} is of {found}, which no checkpoint can hold"
+            raise _broken(method, reason, "make it of torch.float32, or do not register it")
 
 
 def _number(method: MethodSpec, network: nn.Module, name: str) -> int:

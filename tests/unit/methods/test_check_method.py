@@ -578,6 +578,19 @@ class IgnoresHeightMap(Sound):
         super().__init__(config, dataclasses.replace(spec, num_heights=0), num_outputs)
 
 
+class WritesHeightMap(IgnoresHeightMap):
+    def __init__(self, config, spec, num_outputs):
+        super().__init__(config, spec, num_outputs)
+        heights = spec.num_heights
+        self.encoder = HeightMapEncoder(heights, (num_outputs,)) if heights else None
+
+    def forward(self, tokens):
+        limbs = super().forward(tokens)
+        if self.encoder is None:
+            return limbs
+        return limbs + self.encoder(tokens.height_map.mul_(0.5)).unsqueeze(1)
+
+
 class SharesHeightMap(IgnoresHeightMap):
     """Adds an encoding of the mean height map of the batch."""
 
@@ -658,7 +671,7 @@ class ShiftsHalf(Sound):
 class HoldsHalfWeight(Sound):
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, spec, num_outputs)
-        self.gain = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+        self.gain = nn.Parameter(torch.ones(1, dtype=torch.float16))
 
     def forward(self, tokens):
         return super().forward(tokens) * self.gain
@@ -927,6 +940,7 @@ FAULTS = [
     (spec(LooksUpTableRow), "weights per body", "another order of the bodies in the table"),
     (spec(SharedBias, per_body=True), "weights per body", "bodies 0 and 1 share 1 numbers"),
     (spec(IgnoresHeightMap), "height map", "another height map changes the actor's outputs of"),
+    (spec(WritesHeightMap), "height map", "the actor changed its input: tokens.height_map; work"),
     (spec(SharesHeightMap), "height map", "another height map of environment 0 changes"),
     (spec(ShowsMixedLimbs), "representations", "move 'before_communication' of the actor for"),
     (spec(KeepsStaleResults), "fixed weights", "having run with other weights before changes"),
@@ -939,7 +953,7 @@ FAULTS = [
     ),
     (spec(CancelsDigits), "bfloat16", "under bfloat16 autocast changes the actor's outputs"),
     (spec(ShiftsHalf), "bfloat16", "turns the actor's outputs: their cosine with those of"),
-    (spec(HoldsHalfWeight), "bfloat16", "of the actor's 'gain' is torch.bfloat16"),
+    (spec(HoldsHalfWeight), "bfloat16", "of the actor's 'gain' is torch.float16"),
 ]
 
 

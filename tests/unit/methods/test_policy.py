@@ -125,6 +125,46 @@ def test_networks_that_share_a_tensor_are_refused(builder, name):
         ActorCritic(method(builder), Config(), TokenSpec(3, 1))
 
 
+def holds(name, make, register="register_parameter"):
+    """Return the builder of a network that has one more tensor."""
+
+    def build(config, spec, num_outputs):
+        network = FirstFeature(config, spec, num_outputs)
+        getattr(network, register)(name, make())
+        return network
+
+    return build
+
+
+ROWS = torch.arange(6.0).view(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason"),
+    [
+        (
+            holds("w", lambda: nn.Parameter(torch.randn(2, 6).chunk(2, 1)[1])),
+            "parameter 'w' is a view whose elements do not lie in order in memory; copy it",
+        ),
+        (holds("w", lambda: nn.Parameter(ROWS.clone().t())), "parameter 'w' is a view"),
+        (holds("w", lambda: nn.Parameter(torch.ones(1).expand(3))), "parameter 'w' is a view"),
+        (
+            holds("w", lambda: nn.Parameter(torch.ones(3, dtype=torch.complex64))),
+            "parameter 'w' is of torch.complex64, which is not trained here",
+        ),
+        (
+            holds("b", lambda: torch.ones(3, dtype=torch.bfloat16), "register_buffer"),
+            "tensor 'b' is of torch.bfloat16, which no checkpoint can hold",
+        ),
+    ],
+)
+def test_tensors_that_cannot_be_trained_or_kept_are_refused(builder, reason):
+    with pytest.raises(PluginError, match=f"^the method 'fake' cannot be used: its {reason}"):
+        ActorCritic(method(builder), Config(), SPEC)
+    fixed = holds("w", lambda: nn.Parameter(ROWS.clone().t(), requires_grad=False))
+    assert ActorCritic(method(fixed), Config(), SPEC).actor.w.shape == (3, 2)
+
+
 def failing_builder(config, spec, num_outputs):
     raise ValueError("no such layer")
 
@@ -287,6 +327,10 @@ def test_a_network_with_a_memory_must_say_how_much_and_how_long(lacking, found):
         (
             lambda outputs, state: (outputs, state[:1]),
             r"returned shape \(1, 3, 1\) as its state, expected \(2, 3, 1\)",
+        ),
+        (
+            lambda outputs, state: (outputs, state.double()),
+            "returned torch.float64 as its state, expected torch.float32",
         ),
     ],
 )
