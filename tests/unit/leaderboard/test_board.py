@@ -32,6 +32,8 @@ from gmc_bench.records.verification import Verification, VerifiedFriction, Verif
 from gmc_bench.records.weights import MAX_MIB, weights_name
 from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
 
+pytestmark = pytest.mark.usefixtures("bare_figures")
+
 SEEDS = (0, 1, 2)
 
 
@@ -59,7 +61,7 @@ def board(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_once(tmp_path_factory: pytest.TempPathFactory, bare_figures: None) -> Path:
     root = _make_board(tmp_path_factory.mktemp("built"))
     build(root, root)
     assert check(root, root) == []

@@ -25,6 +25,8 @@ from gmc_bench.leaderboard.today import is_earlier
 from gmc_bench.records.store import write_record
 from tests.support.records import digest_of, make_record
 
+pytestmark = pytest.mark.usefixtures("bare_figures")
+
 TABLE = "unimal-v1/unimal-ft-v1/lite-demo-set-v1"
 
 
