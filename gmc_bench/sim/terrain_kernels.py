@@ -126,7 +126,7 @@ def _park(geoms: Any, geom: int, x: float) -> None:
 
 @compiled()
 def _refit(address: IntArray, geoms: Any, num_nodes: int) -> None:
-    """Let the world's tree of bounding boxes fit its moved geoms.
+    """Let the world's tree of bounding boxes fit its moved geoms, those of `geoms`.
 
     The engine skips contacts outside these boxes. Children stand behind their parents, so one
     pass from the end suffices; the tree itself stays as compiled.
@@ -136,6 +136,9 @@ def _refit(address: IntArray, geoms: Any, num_nodes: int) -> None:
     bounds = numba.carray(pointer(address[BVH_AABB]), (num_nodes, 6), np.float64)
     for node in range(num_nodes - 1, -1, -1):
         geom = geom_of[node]
+        if geom >= geoms.position.shape[0]:
+            # Never moved, and it may be turned, as drawn geoms never are: the compiled box holds.
+            continue
         left, right = child[node, 0], child[node, 1]
         for axis in range(3):
             if geom >= 0:

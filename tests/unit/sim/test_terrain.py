@@ -127,6 +127,24 @@ def test_walls_stand_where_a_height_map_shows_them(terrain, walled):
     np.testing.assert_allclose((low[1], high[1]), (-edge, edge), atol=1e-9)
 
 
+@pytest.mark.parametrize("terrain", [FIELD, CORRIDOR], ids=["obstacles", "corridor"])
+def test_a_turned_geom_beside_the_terrain_keeps_its_bounding_box(terrain):
+    turned = "0.9238795325112867 0 -0.3826834323650898 0"  # 45 degrees about y
+    ramp = f'<geom name="floor/ramp" type="box" pos="4 0 3.5" size="5 3 0.1" quat="{turned}"/>'
+    scene = Scene(floor=f"{terrain.floor}\n{ramp}", assets=terrain.assets, terrain=terrain)
+    batch = BatchSimulator([compile_model(chain(2), scene)], 1, num_threads=1)
+    batch.assign(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    batch.reset(np.zeros(1, np.int64), 0.0, np.zeros((1, 0, 17), np.float32))
+    model = batch.model(0)
+    (leaf,) = np.flatnonzero(
+        model.bvh_nodeid[: model.body_bvhnum[0]] == model.geom("floor/ramp").id
+    )
+    half = 5.1 / np.sqrt(2.0)
+    np.testing.assert_allclose(model.bvh_aabb[leaf], [4.0, 0.0, 3.5, half, 3.0, half], atol=1e-6)
+    # So does the root, which is what the engine looks at first.
+    assert model.bvh_aabb[0, 2] + model.bvh_aabb[0, 5] >= 3.5 + half - 1e-6
+
+
 @pytest.mark.parametrize(
     ("terrain", "changes", "message"),
     [
