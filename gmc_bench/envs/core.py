@@ -13,7 +13,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
-from gmc_bench.envs.terms import Kind, Term, checked_command, read_only
+from gmc_bench.envs.terms import NUMBERS, Kind, Term, checked_command, read_only
 from gmc_bench.sim.batch import FITTING_STATE, BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.layout import CONTROL_LIMIT
@@ -233,7 +233,8 @@ class EnvironmentCore:
         Args:
             actions: (B, L, J) float; entries without an actuator are ignored, the others are
                 clipped to the task's `action_clip` and, except with joint drives, clamped to
-                [-1, 1] by the engine.
+                [-1, 1] by the engine. An action that is not a number (nan) breaks the simulation
+                of its row, whose episode ends as `diverged`.
             rows: (K,) int64, without repeats, those that are simulated; default all. The others
                 are frozen until they are reset, even if their simulation has diverged; their
                 observations and results are meaningless.
@@ -497,18 +498,24 @@ class EnvironmentCore:
 
 
 def as_actions(given: ArrayLike, expected: tuple[int, ...]) -> FloatArray:
-    """Return actions as an array, float32.
+    """Return actions as an array, float32, without a copy where they are one.
+
+    They may be nan, see `EnvironmentCore.step`.
 
     Raises:
-        ConfigError: they have another shape than `expected` or are no numbers.
+        ConfigError: they have another shape than `expected` or are no real numbers.
     """
     try:
-        actions = np.asarray(given, np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged, words, of a GPU
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, of a GPU
         raise ConfigError(f"actions must be numbers of the shape {expected} ({error})") from None
-    if actions.shape != expected:
-        raise ConfigError(f"actions must have the shape {expected}, got {actions.shape}")
-    return actions
+    if found.dtype.kind not in NUMBERS:  # a cast would make nan of None, and read words
+        raise ConfigError(
+            f"actions must be numbers of the shape {expected}, got the type {found.dtype}"
+        )
+    if found.shape != expected:
+        raise ConfigError(f"actions must have the shape {expected}, got {found.shape}")
+    return found.astype(np.float32, copy=False)
 
 
 def _add_up(values: Sequence[Array]) -> Array:

@@ -17,6 +17,7 @@ from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
+from gmc_bench.envs.terms import NUMBERS
 from gmc_bench.sim.batch import FITTING_STATE, spawn_streams
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.tasks.spec import Task
@@ -158,9 +159,12 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     def _checked_sampling(self, probabilities: ArrayLike) -> DoubleArray:
         count = len(self.table)
         try:
-            sampling: DoubleArray = np.array(probabilities, np.float64)
-        except (TypeError, ValueError) as error:
+            found = np.asarray(probabilities)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged, of a GPU
             raise ConfigError(f"sampling probabilities must be numbers ({error})") from None
+        if found.dtype.kind not in NUMBERS:
+            raise ConfigError(f"sampling probabilities must be numbers, got the type {found.dtype}")
+        sampling: DoubleArray = found.astype(np.float64)
         if sampling.shape != (count,):
             raise ConfigError(
                 f"sampling needs one probability for each of {count} bodies, "

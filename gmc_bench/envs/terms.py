@@ -12,7 +12,7 @@ from gmc_bench.core.types import Array, BoolArray, DoubleArray
 from gmc_bench.tasks.spec import Command, Task
 
 Kind = Literal["reward", "termination", "metric", "observation", "event"]
-_TRUTH, _NUMBERS = "b", "fiub"
+_TRUTH, NUMBERS = "b", "fiub"
 """Kinds of numpy's types that count as truth values, and as numbers."""
 _PROBED = 1000  # commands that are drawn to see what they hold
 LARGEST = 1e20
@@ -54,7 +54,7 @@ class Term:
     def __init__(self, task: str, kind: Kind, name: str, function: Callable[[Any], Any]) -> None:
         self._where = f"the {kind} {name!r} of the task {task!r}"
         self._function = function
-        self._kinds = _TRUTH if kind == "termination" else _NUMBERS
+        self._kinds = _TRUTH if kind == "termination" else NUMBERS
 
     def __call__(self, seen: Any, *shapes: tuple[int, ...]) -> Array:
         """Return the term's value.
@@ -114,7 +114,7 @@ class CheckedCommand:
 
         command, kept = _called(f"{self._where}, in draw,", drawn)
         command = self._require(command, "draw", heading)
-        kept = _checked(f"{self._where}, in draw,", kept, [heading.shape], _NUMBERS)
+        kept = _checked(f"{self._where}, in draw,", kept, [heading.shape], NUMBERS)
         if not self._has_headings and not np.isnan(kept).all():
             raise ConfigError(
                 f"{self._where} holds headings, which only bodies with joint drives have; use one "
@@ -137,7 +137,7 @@ class CheckedCommand:
 
     def _require(self, command: Array, method: str, heading: DoubleArray) -> DoubleArray:
         where = f"{self._where}, in {method},"
-        found = _checked(where, command, [(len(heading), self._command.num_values)], _NUMBERS)
+        found = _checked(where, command, [(len(heading), self._command.num_values)], NUMBERS)
         # A body whose simulation broke has no heading: what is made of it says nothing.
         _require_finite(where, found, np.isfinite(heading))
         return found

@@ -3,10 +3,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
 
 from gmc_bench.bodies import MorphologySet
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
+from gmc_bench.envs.core import as_actions
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.tasks.spec import RewardTerm, TerminationTerm
 from gmc_bench.tasks.terminations import fallen
@@ -323,6 +325,23 @@ def test_errors_say_what_was_got_and_what_was_expected(make_env):
 def test_an_index_that_names_no_body_is_refused(make_env, index):
     with pytest.raises(ConfigError, match=r"one integer in 0\.\.2, or one for each of 4 env"):
         make_env().reset(options={"morphology_index": index})
+
+
+@pytest.mark.parametrize("wrong", [None, "0.5", 0.5 + 0.5j], ids=["None", "text", "complex"])
+def test_what_could_be_cast_to_numbers_but_is_none_is_refused(make_env, wrong):
+    env = make_env()
+    env.reset(seed=1)
+    with pytest.raises(ConfigError, match=r"actions must be numbers .* \(4, 5, 2\), got the type"):
+        env.step([[[wrong] * 2] * 5] * 4)
+    with pytest.raises(ConfigError, match="sampling probabilities must be numbers, got the type"):
+        env.set_sampling([wrong, 0.5, 0.0])
+
+
+def test_actions_that_fit_are_not_copied():
+    """Environments step on them many times a second."""
+    for given in (np.zeros((4, 5, 2), np.float32), torch.zeros(4, 5, 2)):
+        assert np.shares_memory(as_actions(given, (4, 5, 2)), np.asarray(given))
+    assert as_actions(np.ones((1, 1), np.bool_), (1, 1)).tolist() == [[1.0]]
 
 
 def test_sampling_takes_any_numbers(make_env):
