@@ -10,7 +10,12 @@ import numpy as np
 from gmc_bench.bodies.body import Parts
 from gmc_bench.bodies.clearance import CLEARANCE
 from gmc_bench.bodies.mjcf import SIM_DT
-from gmc_bench.core.arguments import require_count, require_number, require_vector
+from gmc_bench.core.arguments import (
+    require_count,
+    require_instance,
+    require_number,
+    require_vector,
+)
 from gmc_bench.core.config import definition_digest, shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.names import REASON, VERSIONED_NAME, require_name
@@ -341,9 +346,9 @@ class Task:
     """What bodies have to do, as a scene and named terms. A released task never changes.
 
     Raises:
-        ConfigError: a number is out of range, `parts` is not known, or the names of terms repeat or
-            are those that the environment reports itself, or the id, a list of terms or the name
-            of a termination is not what records can hold.
+        ConfigError: a number is out of range, a field has another type, `parts` is not known, or
+            the names of terms repeat or are those that the environment reports itself, or the id,
+            a list of terms or the name of a termination is not what records can hold.
     """
 
     id: str
@@ -389,6 +394,7 @@ class Task:
     def __post_init__(self) -> None:
         require_name(self.id, VERSIONED_NAME, "the id of a task")
         self._require_terms()
+        self._require_types()
         self._require_numbers()
         if self.parts not in get_args(Parts):
             raise ConfigError(
@@ -417,8 +423,35 @@ class Task:
                     f"{name!r} of the task {self.id!r} must be a tuple of {kind.__name__}, got "
                     f"{shown(terms)}; write ({kind.__name__}(...),) with a comma"
                 )
+            for term in terms:
+                if not callable(term.function):
+                    raise ConfigError(
+                        f"the term {term.name!r} in {name!r} of the task {self.id!r} needs a "
+                        f"function, got {shown(term.function)}; give one, without calling it"
+                    )
         for reason in self.termination_names:
             require_name(reason, REASON, f"the name of a termination of the task {self.id!r}")
+
+    def _require_types(self) -> None:
+        of = f"of the task {self.id!r}"
+        for name, kind in _PARTS.items():
+            part = getattr(self, name)
+            if part is not None or name not in _OPTIONAL:
+                fix = f"write {name}={kind.__name__}(...)"
+                require_instance(part, kind, f"{name!r} {of}", fix)
+        for name in ("reward_rates", "only_positive"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(
+                    f"{name!r} {of} must be True or False, got {shown(getattr(self, name))}"
+                )
+        if self.command is None:
+            return
+        for member in _COMMAND:
+            if not hasattr(self.command, member):
+                raise ConfigError(
+                    f"the command {of} needs {member!r}, which {shown(self.command)} lacks; give "
+                    f"it all that gmc_bench.tasks.spec.Command has"
+                )
 
     def _require_numbers(self) -> None:
         of = f"of the task {self.id!r}"
@@ -525,6 +558,9 @@ _TERMS = {
     "observations": ObservationTerm,
     "events": EventTerm,
 }
+_PARTS = {"scene": Scene, "slope": Slope, "grid": VisitGrid, "sensor_noise": SensorNoise}
+_OPTIONAL = ("slope", "grid")
+_COMMAND = ("num_values", "num_draws", "resample_s", "draw", "steer")
 
 
 def _require_unique(task: str, names: list[str]) -> None:

@@ -7,11 +7,12 @@ Source:
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from gmc_bench.bodies.body import Parts
+from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.core.integers import is_count
 from gmc_bench.core.types import IntArray
@@ -105,8 +106,8 @@ class TokenSpec:
         observed: time-varying groups that a task adds to those of `parts`; they come last.
 
     Raises:
-        ConfigError: a size is out of range, `parts`, `tree` or a group that is left out is not
-            known, or closed loops are marked on actuators.
+        ConfigError: a size is out of range, a field has another type, `parts`, `tree` or a group
+            that is left out is not known, or closed loops are marked on actuators.
     """
 
     max_limbs: int
@@ -132,11 +133,16 @@ class TokenSpec:
                     f"{name!r} of a token layout must be {' or '.join(known)}, got "
                     f"{getattr(self, name)!r}"
                 )
+        if not isinstance(self.loops, bool):
+            raise ConfigError(
+                f"'loops' of a token layout must be True or False, got {shown(self.loops)}"
+            )
         if self.loops and self.parts != "limbs":
             raise ConfigError(
                 f"closed loops are marked on limbs, but the tokens stand for {self.parts}; leave "
                 f"out 'loops'"
             )
+        self._require_groups()
         rows = _ACTUATOR if self.parts == "actuators" else (*_LIMB, *_JOINT)
         context = [row[0] for row in rows if row[4] == "context"]
         for name in self.without:
@@ -144,6 +150,18 @@ class TokenSpec:
                 raise ConfigError(
                     f"{name!r} is no group of context features{did_you_mean(name, context)}"
                 )
+
+    def _require_groups(self) -> None:
+        if not isinstance(self.without, tuple):
+            raise ConfigError(
+                f"'without' of a token layout must be a tuple of names, got {shown(self.without)}"
+            )
+        groups = self.observed if isinstance(self.observed, tuple) else (None,)
+        if not all(map(_is_observed, groups)):
+            raise ConfigError(
+                f"'observed' of a token layout must be a tuple of (name, width, unit, frame), got "
+                f"{shown(self.observed)}; the method token_spec of a task returns such a layout"
+            )
 
     @cached_property
     def slices(self) -> tuple[FeatureSlice, ...]:
@@ -223,3 +241,10 @@ class TokenSpec:
         They are 35 for limbs with two joint slots, 15 for actuators; see also `num_features`.
         """
         return len(self.context_indices)
+
+
+def _is_observed(group: Any) -> bool:
+    if not isinstance(group, tuple) or len(group) != len(get_args(Observed)):
+        return False
+    name, width, *texts = group
+    return is_count(width) and all(isinstance(text, str) for text in (name, *texts))

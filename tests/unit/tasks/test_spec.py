@@ -174,13 +174,24 @@ def test_names_are_unique_among_terms_of_a_kind():
         ),
         ({"command": replace(VelocityCommand(), resample_s=0.0)}, "resample_s .* above 0"),
         ({"parts": "legs"}, "parts of the task .* must be limbs or actuators, got 'legs'"),
+        ({"scene": "<geom/>"}, r"'scene' .* needs a Scene, got '<geom/>'; write scene=Scene\("),
+        ({"slope": 0.1}, "'slope' of the task .* needs a Slope, got 0.1"),
+        ({"grid": (10, 10)}, r"'grid' of the task .* needs a VisitGrid, got \(10, 10\)"),
+        ({"sensor_noise": None}, "'sensor_noise' of the task .* needs a SensorNoise, got None"),
+        ({"reward_rates": "no"}, "'reward_rates' of the task .* True or False, got 'no'"),
+        ({"only_positive": 1}, "'only_positive' of the task .* True or False, got 1"),
+        ({"command": "run"}, "command of the task .* needs 'num_values', which 'run' lacks"),
+        (
+            {"rewards": (RewardTerm("x", 1.0, None),)},
+            "the term 'x' in 'rewards' of the task .* needs a function, got None",
+        ),
         *(
             ({"rewards": (RewardTerm(name, 1.0, forward_velocity),)}, f"a term named {shown}; a")
             for name, shown in (("", "''"), (3, "3"), ("a\nb", r"'a\\nb'"))
         ),
     ],
 )
-def test_a_task_of_other_numbers_is_refused(changes, message):
+def test_a_task_of_other_numbers_or_types_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         replace(unimal_ft.TASK, **changes)
 

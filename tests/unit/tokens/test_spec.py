@@ -105,9 +105,17 @@ def test_a_layout_needs_a_limb_and_a_joint_slot(limbs, joints, heights):
     [
         ({"parts": "legs"}, "'parts' .* must be limbs or actuators, got 'legs'"),
         ({"tree": "bfs"}, "'tree' .* must be kinematic or breadth-first, got 'bfs'"),
+        ({"loops": "no"}, "'loops' .* must be True or False, got 'no'"),
+        ({"without": None}, "'without' .* must be a tuple of names, got None"),
+        ({"without": "gear"}, "'without' .* must be a tuple of names, got 'gear'"),
+        ({"without": (3,)}, "3 is no group of context features"),
+        *(
+            ({"observed": wrong}, r"'observed' .* tuple of \(name, width, unit, frame\), got")
+            for wrong in (None, ("a",), (("a", 0, "m", "-"),), (("a", 1, "m", None),), (("a", 1),))
+        ),
     ],
 )
-def test_a_layout_of_other_parts_or_trees_is_refused(change, message):
+def test_a_layout_of_other_parts_trees_or_groups_is_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         TokenSpec(12, **change)
 
