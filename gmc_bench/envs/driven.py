@@ -17,6 +17,8 @@ from gmc_bench.tasks.spec import Draw, EventTerm, Task
 _CLEARANCE = 0.01
 """Height of the lowest foot above the highest ground at the start, m."""
 _ONLY_AT_RESETS = ("base_mass", "position", "heading", "joint_angle")
+_NEVER = 1e12
+"""Seconds that no episode lasts; control steps of much longer times would overflow."""
 _SET = ("friction", "strength", "base_mass")
 """Targets whose values replace others; those of the rest are added."""
 
@@ -195,8 +197,9 @@ class DrivenRows:
         assert event.every is not None
         low, high = event.every
         seconds = low + (high - low) * self._simulator.draw_uniform(rows)
-        due = now + np.asarray(seconds / self._simulator.control_dt, np.int64)
-        self._due[rows, self._timed.index(event)] = due
+        # Rounding puts some whole numbers of steps just below themselves, e.g. 0.58 s / 0.02 s.
+        steps = np.minimum(seconds, _NEVER) / self._simulator.control_dt + 1e-9
+        self._due[rows, self._timed.index(event)] = now + steps.astype(np.int64)
 
     def disturb(self, episode_length: IntArray) -> None:
         """Apply the timed events that are due.

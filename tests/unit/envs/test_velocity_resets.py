@@ -405,6 +405,23 @@ def test_events_that_come_again_have_times_of_their_own():
     assert steps == {"tire": [5, 5, 10, 10], "ice": [3, 3, 6, 6, 9, 9]}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.58, [29, 58]), (1e18, []), (1e308, []), (0.0, [*range(1, 61)])]
+)
+def test_events_come_after_whole_control_steps_and_after_eternities_never(seconds, expected):
+    steps = []
+
+    def noting(draw):
+        steps.append(step)
+        return np.ones(draw.num_rows)
+
+    tire = EventTerm("tire", "strength", noting, every=(seconds, seconds))
+    core = _core(replace(TASK, events=(tire,)), 1)
+    for step in range(1, 61):
+        core.driven.disturb(np.array([step]))
+    assert steps == expected
+
+
 def test_terms_are_told_the_height_of_the_stance_on_either_ground():
     told = MetricTerm("stance", "m", lambda transition: transition.standing_height)
     core = _core(replace(_rough(TASK, 0.5), metrics=(told,)), 16)
