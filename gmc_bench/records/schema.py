@@ -166,7 +166,7 @@ class RunRecord(RecordPart):
         "of training; null if some body finished none."
     )
     diverged_episodes: Count = Field(
-        description="Training episodes ended because the simulation became non-finite."
+        description="Training episodes ended because the engine warned or a number was not finite."
     )
     loops_opened: Count | None = Field(
         default=None,
