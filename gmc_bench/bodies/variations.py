@@ -28,7 +28,13 @@ from gmc_bench.bodies.parts import IDENTITY, Joint, Limb, scale_mass, scale_torq
 from gmc_bench.bodies.refit import limb_origins, refit_loops
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.vectors import plus, times
-from gmc_bench.core.errors import MorphologySetError, UnknownNameError, did_you_mean
+from gmc_bench.core.config import shown
+from gmc_bench.core.errors import (
+    MorphologyError,
+    MorphologySetError,
+    UnknownNameError,
+    did_you_mean,
+)
 from gmc_bench.core.types import Vec3
 
 VERSION = 1
@@ -100,8 +106,8 @@ def build_variations(base: MorphologySet, name: str) -> MorphologySet:
     Raises:
         UnknownNameError: no such variation.
         MorphologySetError: a body is not of the UNIMAL design space, as variants of its shape
-            need; a body has too few different variants; or what was drawn is not what was
-            released.
+            need; a body has too few different variants, or too long a name for theirs; or what
+            was drawn is not what was released.
     """
     full = resolve_variation(name)
     members = GROUPS.get(full.rpartition("-v")[0])
@@ -150,7 +156,17 @@ def _variants_of(base: MorphologySet, prop: str) -> Iterator[Morphology]:
                 if variant.digest not in taken:
                     break
             taken.add(variant.digest)
-            yield replace(variant, name=f"{body.name}_{prop}_{index}")
+            yield _renamed(variant, f"{body.name}_{prop}_{index}", base.id)
+
+
+def _renamed(variant: Morphology, name: str, base: str) -> Morphology:
+    try:
+        return replace(variant, name=name)
+    except MorphologyError as error:
+        raise MorphologySetError(
+            f"the name of the body {shown(variant.name)} of the set {base!r} is too long to begin "
+            f"those of its variants ({error}); rename the body in the set"
+        ) from error
 
 
 def draw_variant(base_digest: str, prop: str, body: Morphology, number: int) -> Morphology:

@@ -336,6 +336,14 @@ def test_a_body_that_cannot_vary_is_refused(monkeypatch):
     assert numbers == list(range(1_000))
 
 
+def test_a_body_whose_name_has_no_room_for_its_variants_is_refused():
+    long = replace(biped(), name="b" * 250)
+    base = replace(TINY, splits={"train": (long,), "test": (chain(3),)})
+    message = r"^the name of the body 'b+\.\.\. .* of the set 'tiny' is too long .* rename the body"
+    with pytest.raises(MorphologySetError, match=message):
+        build_variations(base, "gear")
+
+
 @pytest.mark.parametrize(("turned", "snaps"), [(0.0, True), (2.0, True), (4.0, False)])
 def test_directions_are_those_of_the_design_space_up_to_rounding(turned, snaps):
     own = (math.cos(math.radians(45 + turned)), 0.0, -math.sin(math.radians(45 + turned)))
