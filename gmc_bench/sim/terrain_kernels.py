@@ -280,7 +280,9 @@ def _lay_patch(stream: Array, kind: int, tables: Any, data: FloatArray, cells: A
             highest = max(highest, _write_row(profile, data, cells, start))
             num_strips += 1
             starts[num_strips] = min(start + width, num_rows)
-    scale = float(np.rint(100.0 * highest) / 100.0)
+    # The next whole centimetre: the engine looks for no contacts above it. The heights are single
+    # precision, so whole ones can stand a little above themselves.
+    scale = math.ceil(100.0 * highest - 1e-3) / 100.0
     for strip in range(num_strips):
         start = starts[strip]
         for c in range(num_columns):

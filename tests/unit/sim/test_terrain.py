@@ -145,6 +145,26 @@ def test_a_turned_geom_beside_the_terrain_keeps_its_bounding_box(terrain):
     assert model.bvh_aabb[0, 2] + model.bvh_aabb[0, 5] >= 3.5 + half - 1e-6
 
 
+def test_no_patch_is_higher_than_its_bounding_box():
+    """Also where heights are no whole centimetres, to which boxes are rounded."""
+    heights = dict.fromkeys(("slope_heights", "step_profile", "clip_heights"), (0.124,))
+    terrain = replace(CORRIDOR, **heights)
+    scene = Scene(floor=terrain.floor, assets=terrain.assets, terrain=terrain)
+    batch = BatchSimulator([compile_model(chain(2), scene)], 1, num_threads=1)
+    batch.assign(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    batch.reset(np.zeros(1, np.int64), 0.0, np.zeros((1, 0, 17), np.float32))
+    model = batch.model(0)
+    patches = np.flatnonzero(model.geom_contype[terrain.capacity[0] : model.body_geomnum[0]])
+    assert len(patches) > 2
+    np.testing.assert_array_equal(model.hfield_size[patches, 2], 1.13)
+    for first, rows, columns in zip(
+        model.hfield_adr[patches], model.hfield_nrow[patches], model.hfield_ncol[patches],
+        strict=True,
+    ):  # fmt: skip
+        highest = model.hfield_data[first : first + rows * columns].max()
+        assert 1.13 * highest == pytest.approx(1.124, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("terrain", "changes", "message"),
     [
