@@ -13,7 +13,7 @@ Source:
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -297,23 +297,24 @@ class Corridor(Field):
         flats = [2 * _cells(half) for half in self.flats]
         patches = [2 * _cells(half) for half in (*self.slopes, *self.steps, *self.rugged)]
 
-        @cache
-        def most(left: int) -> tuple[int, int, int]:
+        # Indexed by the number of cells that are left; shorter rests are found before longer ones.
+        most = [(0, 0, 0)]
+        for left in range(1, self.num_columns - 2 * _cells(self.first_flat) + 1):
             found = (0, 0, 0)
-            for flat in flats if left > 0 else ():
+            for flat in flats:
                 rest = left - min(flat, left)
                 options = [(0, 0, rest)] if any(size > rest for size in patches) else []
                 options += [(1, size, rest - size) for size in patches if size <= rest]
                 for count, columns, remaining in options:
-                    deeper = most(remaining)
+                    deeper = most[remaining]
                     found = (
                         max(found[0], 1 + deeper[0]),
                         max(found[1], count + deeper[1]),
                         max(found[2], columns + deeper[2]),
                     )
-            return found
+            most.append(found)
 
-        num_flats, num_patches, columns = most(self.num_columns - 2 * _cells(self.first_flat))
+        num_flats, num_patches, columns = most[-1]
         return num_flats + 1, num_patches, columns
 
     @property

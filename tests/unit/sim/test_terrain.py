@@ -57,6 +57,13 @@ def test_the_room_of_a_corridor_is_not_exceeded_by_the_longest_rows_of_pieces():
     assert tuple(max(numbers) for numbers in zip(*found, strict=True)) == CORRIDOR.capacity
 
 
+def test_a_corridor_may_be_long_and_of_short_pieces():
+    short = dict.fromkeys(("flats", "slopes", "steps", "rugged", "step_profile"), (0.1,))
+    small = replace(CORRIDOR, length=500.0, first_flat=0.1, **short)
+    # 4,998 cells after the first piece: flat pieces and patches of two cells in turn.
+    assert small.capacity == (1251, 1249, 2498)
+
+
 def test_walls_surround_a_field_without_gaps():
     model = mujoco.MjModel.from_xml_string(
         f"<mujoco><worldbody>{walls(-3.0, 97.0, 20.0)}</worldbody></mujoco>"
