@@ -25,7 +25,7 @@ def add_parser(verbs: Any) -> None:
     add("--trial", metavar="TRIAL", default="all", help=text)
     add("--robot", metavar="ROBOT", help="default: the paper's robot of the trial")
     add("--trials", metavar="N", type=integer(1), default=10, help="of each kind (default: 10)")
-    text = "length of a trial, from 2 to 3600 (default: 15)"
+    text = "length of a trial, from 2; rough ground has room for 37 (default: 15)"
     span = amount("seconds", zero=False)
     add("--seconds", metavar="S", type=span, default=15.0, help=text)
     add("--seed", metavar="N", type=seed, default=1, help="default: 1")

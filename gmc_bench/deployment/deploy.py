@@ -1,9 +1,12 @@
 """Virtual deployment: a policy on simulated robots, in trials like the paper's."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from gmc_bench.core.arguments import require_count
 from gmc_bench.core.config import coerce_fields
@@ -36,10 +39,11 @@ from gmc_bench.robots import get_robot
 from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource, bodies_from
 from gmc_bench.robots.model import CompiledRobot
 from gmc_bench.robots.schema import Robot
-from gmc_bench.sim.model import compile_grounds
+from gmc_bench.sim.model import ROUGH_REACH, compile_grounds
 from gmc_bench.tasks.spec import Task
 
 ALL = "all"
+_ROOM = 0.9  # of the way to the edge of rough ground: robots may be faster than their command
 Videos = Literal["first", "failed", "all"]
 """Of the first trial of each kind and the first that fails, of all that fail, or of all."""
 
@@ -60,7 +64,8 @@ class DeployOptions:
     trials: int = NUM_TRIALS
     """Of each kind."""
     seconds: float = SECONDS
-    """Length of a trial, from `MIN_SECONDS` to `MAX_SECONDS`."""
+    """Length of a trial, from `MIN_SECONDS` to `MAX_SECONDS`; on rough ground, at most what its
+    size leaves room for at the commanded velocity."""
     seed: int = 1
     """Of disturbances."""
     realtime: bool = True
@@ -150,6 +155,7 @@ def deploy(
     policy, task = open_policy(path)
     for name in bodies:
         policy.manifest.robot(name)
+    require_room(options, task)
     folder = out or new_folder(*_place(path))
     require_unused(folder, resumes=False)
     make_folder(folder)
@@ -168,6 +174,24 @@ def deploy(
         raise
     _write(folder, attempts, policy, options)
     return folder, attempts
+
+
+def require_room(options: DeployOptions, task: Task) -> None:
+    """Refuse trials in which a robot would walk off the rough ground that a task may have.
+
+    Raises:
+        ConfigError: they are too long for it.
+    """
+    if task.scene.rough is None or options.trials < 2:  # the first is on the plane
+        return
+    for trial in options.kinds():
+        longest = _ROOM * ROUGH_REACH / float(np.linalg.norm(trial.command[:2]))
+        if options.seconds > longest:
+            raise ConfigError(
+                f"a trial is {options.seconds:g} s long, but the rough ground ends "
+                f"{ROUGH_REACH:g} m from the start, and the robot of {trial.id!r} gets there; "
+                f"give at most {math.floor(longest)} s"
+            )
 
 
 def _place(path: Path) -> tuple[Path, str]:

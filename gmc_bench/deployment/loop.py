@@ -33,6 +33,7 @@ STOP_TORQUE_SECONDS = 0.5
 """s at a joint's torque limit that are an emergency."""
 COMPLETED_SHARE = 0.5
 """Mean velocity along the command, as a share of it, from which the motion counts as completed."""
+_BELOW = -0.5  # m; no ground is as low, so a base down there has walked off its edge
 _AT_LIMIT = 0.999  # of the torque limit
 _WARM_UP = 20  # calls of the policy before the clock runs
 
@@ -282,9 +283,11 @@ def _displacement(states: Array) -> tuple[float, float]:
 
 
 def fall_of(robot: SimulatedRobot) -> str:
-    """Return why a robot has fallen, as in training, or nothing."""
+    """Return why a robot has fallen, as in training or off the ground's edge, or nothing."""
     if not robot.is_finite():
         return "the simulation broke"
+    if robot.data.qpos[2] < _BELOW:
+        return "the robot left the ground"
     if math.degrees(robot.tilt()) > MAX_TILT:
         return f"the base tilts by more than {MAX_TILT:g} degrees"
     if robot.base_contact() > BASE_CONTACT:

@@ -197,8 +197,7 @@ def compile_grounds(body: Robot, scene: Scene) -> list[CompiledRobot]:
         height = scene.rough.height * sum(np.linalg.norm(k.position) for k in body.links[1:3])
         rng = np.random.default_rng(int(body.digest[:15], 16))
         cells = rng.uniform(0.0, height, (_ROUGH_CELLS, _ROUGH_CELLS))
-        half = _ROUGH_CELLS * _ROUGH_CELL / 2
-        grounds.append(HeightField(heights=cells, half_extents=(half, half)))
+        grounds.append(HeightField(heights=cells, half_extents=(ROUGH_REACH, ROUGH_REACH)))
     return [compile_robot(body, terrain=ground, contacts=True) for ground in grounds]
 
 
@@ -208,6 +207,8 @@ def drive_model(robot: CompiledRobot, scene: Scene) -> CompiledModel:
 
 
 _ROUGH_CELLS, _ROUGH_CELL = 480, 0.1  # 48 m wide: farther than the fastest command leads
+ROUGH_REACH = _ROUGH_CELLS * _ROUGH_CELL / 2
+"""m from the start to the edge of rough ground, beyond which there is nothing."""
 
 
 def compile_models(bodies: Sequence[Body], scene: Scene) -> list[CompiledModel]:

@@ -8,7 +8,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, StorageError
 from gmc_bench.deployment import deploy as module
-from gmc_bench.deployment.deploy import DeployOptions
+from gmc_bench.deployment.deploy import DeployOptions, require_room
 from gmc_bench.deployment.loop import Latency, TrialOutcome
 from gmc_bench.experiments.events import Remark
 from gmc_bench.robots import get_robot
@@ -95,6 +95,26 @@ def test_a_trial_lasts_at_least_twice_as_long_as_its_command_rises():
     assert DeployOptions(seconds=2.0).seconds == 2.0
     with pytest.raises(ConfigError, match="give at least 2 s"):
         DeployOptions(seconds=1.99)
+
+
+@pytest.mark.parametrize(
+    ("trial", "longest", "message"),
+    [
+        ("all", 37.0, "the robot of 'backward-right' gets there; give at most 37 s"),
+        ("forward", 43.0, "the rough ground ends 24 m from the start.* give at most 43 s"),
+    ],
+)
+def test_no_trial_is_so_long_that_its_robot_leaves_the_rough_ground(
+    subject, tmp_path, monkeypatch, trial, longest, message
+):
+    require_room(DeployOptions(trial=trial, seconds=longest), TASK)
+    longer = DeployOptions(trial=trial, seconds=longest + 1.0)
+    monkeypatch.setattr(module, "open_policy", lambda path: (subject.policy, TASK))
+    with pytest.raises(ConfigError, match=message):
+        module.deploy(tmp_path / "walk.onnx", longer, tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+    require_room(longer, replace(TASK, scene=replace(TASK.scene, rough=None)))
+    require_room(replace(longer, trials=1), TASK)  # on the plane
 
 
 def test_films_are_of_the_trials_that_were_asked_for(run, tmp_path, monkeypatch):

@@ -235,6 +235,13 @@ def test_a_fall_is_that_of_training(make_robot, monkeypatch):
         assert fall_of(robot) == fell
 
 
+def test_a_robot_that_walks_off_the_rough_ground_falls(subject, make_robot):
+    robot = make_robot(Conditions(floor="micro-rough"))
+    robot.data.qpos[0], robot.data.qvel[0] = 24.6, 0.5
+    outcome = run(robot, Constant(subject.manifest), seconds=2.0)
+    assert (outcome.outcome, outcome.reason) == ("fell", "the robot left the ground")
+
+
 def test_a_trial_starts_above_the_highest_ground(make_robot, grounds):
     plane, rough = (make_robot(Conditions(floor=floor)) for floor in ("flat", "micro-rough"))
     feet, top = grounds[1].foot_geoms, rough.model.hfield_size[0, 2]
