@@ -58,6 +58,7 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
             or one that is locked elsewhere than at 0.
     """
     root = _parse(text)
+    completed = _complete_limits(root)
     locked = _fix_locked(root)
     _require_no_floating_limbs(root)
     children: set[str] = set()
@@ -73,7 +74,7 @@ def untie(text: str) -> tuple[str, list[ET.Element], list[str]]:
         raise RefusalError(
             "has no base: every link is the child of a joint; let one link be no joint's child"
         )
-    changed = ET.tostring(root, encoding="unicode") if extra or locked else text
+    changed = ET.tostring(root, encoding="unicode") if extra or locked or completed else text
     return changed, extra, locked
 
 
@@ -90,6 +91,26 @@ def _parse(text: str) -> ET.Element:
         return ET.fromstring(text[: end + len("</robot>")] if end >= 0 else text)
     except ET.ParseError as error:
         raise RefusalError(f"is no well-formed XML ({error})") from error
+
+
+def _complete_limits(root: ET.Element) -> bool:
+    """Let the engine read the limits of joints as URDF means them, and return whether any changed.
+
+    A limit that is not stated beside another is 0, where MuJoCo would drop both, and a continuous
+    joint has none, also where some are stated.
+    """
+    changed = False
+    for joint in root.findall("joint"):
+        for limit in joint.findall("limit"):
+            stated = {"lower", "upper"} & set(limit.keys())
+            if joint.get("type") == "continuous":
+                for name in stated:
+                    del limit.attrib[name]
+                changed |= bool(stated)
+            elif joint.get("type") in ("revolute", "prismatic") and len(stated) == 1:
+                limit.attrib = {"lower": "0", "upper": "0", **limit.attrib}
+                changed = True
+    return changed
 
 
 def _fix_locked(root: ET.Element) -> list[str]:

@@ -748,6 +748,24 @@ def test_joints_that_state_no_limits_have_none(read):
     assert found.body.num_joints == 3
 
 
+@pytest.mark.parametrize(
+    ("kind", "limits", "expected"),
+    [
+        ("revolute", 'upper="0.6"', (0.0, 0.6)),
+        ("revolute", 'lower="-0.6"', (-0.6, 0.0)),
+        ("continuous", 'lower="-0.6" upper="0.6"', None),
+    ],
+)
+def test_a_single_limit_goes_from_or_to_zero_and_continuous_joints_have_none(
+    read, kind, limits, expected
+):
+    text = robots.looped_urdf().replace('lower="-0.6" upper="0.6"', limits)
+    found = read(text.replace('"jl" type="revolute"', f'"jl" type="{kind}"'), "loop.urdf")
+    joint = next(j for limb in found.body.limbs for j in limb.joints if j.name == "jl")
+    assert joint.limited == (expected is not None)
+    assert joint.range == pytest.approx(expected or (-np.pi, np.pi))
+
+
 def test_a_floating_limb_is_refused_by_its_name(read):
     for kind in ("revolute", "fixed"):  # what holds the bar, which floats, to the base
         text = robots.looped_urdf().replace('"jl" type="revolute"', f'"jl" type="{kind}"')
