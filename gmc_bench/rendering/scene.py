@@ -92,7 +92,8 @@ def drawing_model(morphology: Morphology, scene: Scene, *, square: float = SQUAR
     model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     model.stat.extent = 2.0  # the unit of the clip distances above, m; a floor is no measure
     for index, color in enumerate(limb_colors(morphology)):
-        model.geom_rgba[model.body_geomadr[index + 1]] = (*(part / 255 for part in color), 1.0)
+        own = model.geom_bodyid == index + 1
+        model.geom_rgba[own] = (*(part / 255 for part in color), 1.0)
     assert model.nq == 7 + morphology.num_joints
     return model
 
