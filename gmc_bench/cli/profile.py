@@ -59,13 +59,14 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
         )
     from gmc_bench.cli.display import Display
     from gmc_bench.experiments.method import load_method
-    from gmc_bench.experiments.resolve import choose_bodies
+    from gmc_bench.experiments.resolve import check_threads, choose_bodies
     from gmc_bench.profiling import MEASURES, Setting, profile_tasks, usual_methods
     from gmc_bench.profiling.report import machine_markdown
     from gmc_bench.suites import SUITES
     from gmc_bench.suites.method_rules import token_spec
     from gmc_bench.tasks import TASKS
 
+    check_threads(parsed.threads)
     suite = SUITES.load(parsed.suite)
     bodies, why = choose_bodies(parsed.morphologies, suite)
     note(why)

@@ -268,6 +268,7 @@ CASES = [
     (f"tune recmorph --trials {10**20}", "tuning needs 1 to 4,294,967,296 trials and different"),
     ("tune zero-action --morphologies tiny", "the method 'zero-action' trains nothing, so it has"),
     ("profile sim --seconds 0", "--seconds: must be a positive number of seconds, got '0'"),
+    ("profile policy --threads 99999999999", "--threads must be from 1 to "),
     ("profile sim --num-envs 0", "--num-envs: must be an integer of at least 1, got 0"),
     ("leaderboard bild", "unknown action 'bild'; did you mean 'build'?"),
     ("leaderboard build --records absent", "the records folder absent does not exist"),

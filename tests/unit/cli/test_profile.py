@@ -43,7 +43,7 @@ def test_train_bodies_are_simulated_on_all_tasks_unless_one_is_asked_for(asked, 
 
 
 def test_other_options_reach_the_measurement(asked):
-    options = ("--protocol", "smoke", "--threads", 3, "--seconds", 0.5, "--preset", "lite", "paper")
+    options = ("--protocol", "smoke", "--threads", 1, "--seconds", 0.5, "--preset", "lite", "paper")
     (found,) = asked("methods", "--method", "swat", *options)
     assert ([method.id for method in found.methods], found.presets) == (["swat"], ["lite", "paper"])
-    assert (found.protocol.name, found.threads, found.seconds) == ("smoke", 3, 0.5)
+    assert (found.protocol.name, found.threads, found.seconds) == ("smoke", 1, 0.5)
