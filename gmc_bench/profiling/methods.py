@@ -106,6 +106,12 @@ def profile_methods(setting: Setting) -> Report:
 def _variants(setting: Setting) -> list[tuple[Setting, MethodSpec]]:
     """Return what is compared, the reference first, each with the setting that has its preset."""
     method, *others = setting.methods
+    for item in setting.methods:
+        if item.capabilities.per_body:
+            raise ConfigError(
+                f"{item.id} trains a policy for each body by rules of its own, so its speed cannot "
+                f"be compared; leave it out of --method"
+            )
     if not setting.presets:
         if not others:
             raise ConfigError(
@@ -127,11 +133,6 @@ def _variants(setting: Setting) -> list[tuple[Setting, MethodSpec]]:
 
 
 def _trainer(setting: Setting, method: MethodSpec) -> Trainer:
-    if method.capabilities.per_body:
-        raise ConfigError(
-            f"{method.id} trains a policy for each body by rules of its own, so its speed cannot "
-            f"be compared; leave it out of --method"
-        )
     protocol = with_method_training(setting.protocol, method, setting.task.id)
     every_update = replace(protocol.ppo, target_kl=None)
     return trainer_of(setting, method, replace(protocol, env_steps=_LONG, ppo=every_update))

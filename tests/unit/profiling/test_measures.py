@@ -260,14 +260,17 @@ def test_what_is_measured_by_default():
     [
         (["recmorph"], [], "only recmorph was given; add a second --method"),
         (["recmorph", "mlp"], [], "mlp trains a policy for each body by rules of its own"),
+        (["recmorph", "swat", "mlp"], [], "mlp trains a policy for each body by rules of its own"),
         (["recmorph", "swat"], ["lite", "paper"], "presets are compared of one method"),
         (["recmorph"], ["lite"], "different presets are compared, got lite; give --preset two"),
         (["recmorph"], ["lite", "paper", "lite"], "compared, got lite paper lite; give --preset"),
         (["recmorph"], ["lite", "lit"], "'recmorph' has no preset 'lit'; did you mean 'lite'"),
     ],
 )
-def test_speeds_that_cannot_be_compared(setting, names, presets, message):
+def test_speeds_that_cannot_be_compared(setting, monkeypatch, names, presets, message):
     chosen = tuple(map(METHODS.get, names))
+    # Nothing is measured, because what was measured before a refusal would be lost.
+    monkeypatch.setattr(methods, "take_turns", lambda *_, **__: pytest.fail("measured"))
     with pytest.raises(ConfigError, match=message):
         MEASURES["methods"](replace(setting, methods=chosen, presets=presets))
 
