@@ -257,7 +257,8 @@ def set_id_of(path: Path) -> str:
         MorphologySetError: its name has no character that ids have.
     """
     name = last_name(path)
-    found = re.sub(r"[^a-z0-9_-]+", "-", Path(name).stem.lower()).strip("-_")[:64]
+    stem = name if path.is_dir() else Path(name).stem  # what follows a folder's dot is no suffix
+    found = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:64]
     if not found:
         raise MorphologySetError(
             f"no id for a set can be made of the name {name!r}; choose one with --as SET"

@@ -697,10 +697,12 @@ def test_importing_twice_gives_the_same_body(read):
         ("ant.xml", "ant"),
         (".", "ants"),
         ("../ants/in/..", "ants"),
+        ("../bots-1.1", "bots-1-1"),
     ],
 )
-def test_sets_are_named_after_files(monkeypatch, tmp_path, path, expected):
+def test_sets_are_named_after_files_and_folders(monkeypatch, tmp_path, path, expected):
     (tmp_path / "ants" / "in").mkdir(parents=True)
+    (tmp_path / "bots-1.1").mkdir()
     monkeypatch.chdir(tmp_path / "ants")
     assert set_id_of(Path(path)) == expected
 
