@@ -158,6 +158,11 @@ def _flaw(recipe: Recipe) -> str | None:
             f"bodies of {low} limbs are too small for {loops}; ask for at least "
             f"{smallest_looped(max(1, fewest))} limbs"
         )
+    if most and high < smallest_looped(most):
+        return (
+            f"loops are {fewest}-{most}, but bodies of {high} limbs are too small for {most}; ask "
+            f"for fewer loops, or for up to {smallest_looped(most)} limbs"
+        )
     if most and not any(round(n * recipe.loop_share) for n in (recipe.train, recipe.test)):
         return (
             f"a share of {recipe.loop_share:g} of {recipe.train} train and {recipe.test} test "

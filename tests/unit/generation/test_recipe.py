@@ -193,6 +193,7 @@ def test_other_rules_for_scaled_limbs_leave_the_hashes_of_other_recipes(
         ({"loops": (2, 2), "loop_share": 0.5}, "too small for 2 loops; ask for at least 5 limbs"),
         ({"limbs": (3, 9), "loops": (1, 1), "loop_share": 0.5}, "limbs are too small for 1 loop;"),
         ({"limbs": (8, 9), "loops": (4, 4), "loop_share": 0.5}, "ask for at least 9 limbs"),
+        ({"loops": (1, 4), "loop_share": 0.5}, "5 limbs are too small for 4; ask for fewer loops"),
         ({"loops": (1, 1), "loop_share": 0.1}, "0.1 of 3 train and 2 test bodies is no body"),
     ],
 )
