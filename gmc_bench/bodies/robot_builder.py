@@ -141,7 +141,8 @@ def _joint_names(draft: Draft) -> dict[int, str]:
         slots = {slot_of(chosen[number], place) for place, number in enumerate(numbers)}
         if len(slots) < len(numbers):  # names that stand for slots elsewhere, but not here
             chosen |= {number: f"joint {chosen[number]}" for number in numbers}
-    return chosen
+    unique = _unique(list(chosen.values()), "joint", ROOT_JOINT)  # a joint may be called so
+    return dict(zip(chosen, unique, strict=True))
 
 
 def _limbs(draft: Draft, joint_names: dict[int, str]) -> tuple[Limb, ...]:

@@ -373,6 +373,17 @@ def test_bodies_that_only_chain_joints_become_slots(read, tmp_path):
     np.testing.assert_allclose(places[0], places[1], atol=1e-9)
 
 
+def test_joints_are_renamed_to_what_no_other_joint_is_called(read):
+    """Two joints of the leg have names that stand for the same slot, so all of its are renamed."""
+    text = _walker().replace('"yaw"', '"limbx a"').replace('"roll"', '"limbx b"')
+    text = text.replace("<joint/>", '<joint name="joint limbx a"/>')
+    body = read(text, seconds=0.0).body
+    assert [[joint.name for joint in limb.joints] for limb in body.limbs[1:]] == [
+        ["joint limbx a"],
+        ["joint limbx a_2", "joint limbx b", "joint pitch2"],
+    ]
+
+
 ARM = '<body name="arm" pos="0 .2 0"><joint/><geom name="arm" size=".04"/></body>'
 
 
