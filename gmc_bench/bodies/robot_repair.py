@@ -4,6 +4,7 @@ from typing import Any
 
 from gmc_bench.bodies.mjcf_writer import SCENERY
 from gmc_bench.bodies.robot_tree import Draft
+from gmc_bench.bodies.sandbox import FlawError
 
 _FAR = 100.0  # rad or m; limits beyond stand for none
 _ENDLESS = 1e9  # N m or N; larger limits of a torque stand for none
@@ -17,6 +18,9 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
         model: what `Sandbox.read` returns; changed. `stated` is added: name, lower and upper limit
             (rad) of the hinges that have limits in the file.
         notes: what changed is added.
+
+    Raises:
+        FlawError: the whole range of a joint is that far from 0.
     """
     model["stated"] = []
     for joint in model["joints"]:
@@ -28,6 +32,11 @@ def forget_endless_limits(model: dict[str, Any], notes: list[str]) -> None:
         low, high = joint["range"]
         if joint["kind"] == "hinge":
             model["stated"].append((joint["name"], low, high))
+        if low >= _FAR or high <= -_FAR:  # without either limit, nothing would be left of it
+            raise FlawError(
+                f"has a joint {joint['name']!r} with the range {low:g} to {high:g}, all of it "
+                f"beyond {_FAR:g} rad or m; are its units rad and m?"
+            )
         if low < -_FAR and high > _FAR:
             joint["limited"] = False
         # A start value beyond stays inside.

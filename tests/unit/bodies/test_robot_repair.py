@@ -299,6 +299,8 @@ def test_limbs_that_overlap_in_several_points_are_named_once(read):
         (('name="bar" axis="1 0 0" range="-60 60"', 'type="ball"'), "the ball joint of 'bar'"),
         (("<worldbody>", '<asset><mesh file="no.obj"/></asset><worldbody>'),
          "needs the file 'no.obj', which is not in /"),
+        (('"-60 60"', '"150 200" ref="150" type="slide"'),
+         "has a joint 'bar' with the range 150 to 200, all of it beyond 100 rad or m; are its"),
         (('gear="10"', 'gear="1e9"'), "and its file steps by 2 ms only"),
         (('gear="10"', 'gear="nan"'), "a number that is not finite (inf or nan); replace it"),
         (('<geom type="capsule" fromto="0 0 0 0 -.3 0" size=".02" mass=".3"/>', ""),
