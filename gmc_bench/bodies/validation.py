@@ -1,6 +1,7 @@
 """Rules that make limbs and motors a robot: one tree, driven, with physical numbers."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -24,6 +25,8 @@ from gmc_bench.core.types import UNIT_TOLERANCE
 
 _ZERO = 1e-9  # shorter vectors have no direction
 _MAX_BITS = 2**31 - 1
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What XML has no characters for. The engine reads some of it; other readers do not."""
 _LONGEST_NAME = 255  # characters; files are named after bodies
 
 
@@ -383,8 +386,7 @@ def _name_flaws(names: Sequence[str], what: str) -> Iterator[str]:
     if "" in names:
         yield f"has an empty {what} name; each needs a name"
     for name in names:
-        # The engine's text ends at a null, and half of a surrogate pair is in no text.
-        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+        if _UNWRITABLE.search(name):
             yield f"has the {what} name {name!r}, which cannot be written into a file; rename it"
     for name, count in Counter(names).items():
         if count > 1:

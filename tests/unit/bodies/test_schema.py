@@ -178,6 +178,12 @@ BAD_BODIES = {
     r"has the joint name 'hip\\ud800', which cannot be written into a file": lambda: body(
         TORSO, limb("leg", 0, hinge("hip\ud800"))
     ),
+    r"has the limb name 'le\\x01g', which cannot be written into a file": lambda: body(
+        TORSO, limb("le\1g", 0, hinge("hip"))
+    ),
+    r"has the joint name 'hip\\ufffe', which cannot be written into a file": lambda: body(
+        TORSO, limb("leg", 0, hinge("hip\ufffe"))
+    ),
     r"excludes contacts of the limbs \(0, 2\) 2 times; once is enough": lambda: body(
         TORSO,
         limb("leg", 0, hinge("hip")),
