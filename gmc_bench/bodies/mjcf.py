@@ -6,10 +6,8 @@ Source:
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import mujoco
 import numpy as np
@@ -24,6 +22,7 @@ from gmc_bench.bodies.mjcf_writer import (
     kept_exclusion_texts,
     limb_lines,
     loop_text,
+    quoted,
 )
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.errors import MorphologyError
@@ -49,12 +48,11 @@ _FRICTION = "0.7 0.1 0.1"  # sliding (1), torsional (m), rolling (m)
 _LIMIT_SOFTNESS = "0 0.99 0.01"  # solimplimit: impedance at, and 0.01 m or rad beyond, the limit
 
 
-def read_mjcf(path: Path, slots: Mapping[str, int] | None = None) -> Morphology:
+def read_mjcf(path: Path) -> Morphology:
     """Read one robot body from a file; its name is the file's stem.
 
     Args:
         path: a MJCF file in UTF-8.
-        slots: see `parse_mjcf`.
 
     Returns:
         The body, see `parse_mjcf`.
@@ -68,7 +66,7 @@ def read_mjcf(path: Path, slots: Mapping[str, int] | None = None) -> Morphology:
         raise MorphologyError(f"cannot read the body file {path} ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise MorphologyError(f"the body file {path} is not UTF-8 text; convert it") from error
-    return parse_mjcf(text, path.stem, slots)
+    return parse_mjcf(text, path.stem)
 
 
 def emit_mjcf(
@@ -101,7 +99,7 @@ def emit_mjcf(
     """
     check_names(morphology, floor)
     lines = [
-        f"<mujoco model={quoteattr(morphology.name)}>",
+        f"<mujoco model={quoted(morphology.name)}>",
         '  <compiler angle="radian"/>',
         f'  <option timestep="{SIM_DT!r}" jacobian="dense">',
         '    <flag filterparent="enable" sensor="disable" autoreset="disable"/>',

@@ -24,6 +24,14 @@ KEPT_EXCLUSION = "kept/"
 _LOOP_STIFFNESS = "0.01 1"  # solref: the shortest time constant that is stable with this timestep
 
 
+def quoted(text: str) -> str:
+    """Return a text as the value of an attribute, its own quotes escaped.
+
+    The reader looks for what it refuses before it reads, and a name may look like it in quotes.
+    """
+    return quoteattr(text, {'"': "&quot;", "'": "&apos;"})
+
+
 def limb_lines(limb: Limb, shift: Vec3, indent: str) -> list[str]:
     """Return the opening tag of a limb's body and what it holds besides other limbs.
 
@@ -32,7 +40,7 @@ def limb_lines(limb: Limb, shift: Vec3, indent: str) -> list[str]:
         shift: added to its position, m.
         indent: put before every line.
     """
-    name = quoteattr(limb.name)
+    name = quoted(limb.name)
     position = (
         tuple(a + b for a, b in zip(limb.position, shift, strict=True))
         if any(shift)
@@ -52,7 +60,7 @@ def limb_lines(limb: Limb, shift: Vec3, indent: str) -> list[str]:
 
 def actuator_text(actuator: Actuator) -> str:
     """Return a `motor`, or a `general` actuator where the torque depends on more."""
-    name = quoteattr(actuator.joint)
+    name = quoted(actuator.joint)
     if not any(actuator.bias) and actuator.torque_range is None:
         return f'<motor name={name} joint={name} gear="{_number(actuator.gear)}"/>'
     clamped = ""
@@ -67,7 +75,7 @@ def actuator_text(actuator: Actuator) -> str:
 
 def loop_text(loop: Loop, names: Sequence[str]) -> str:
     """Return the constraint that closes a loop between limbs of these names."""
-    first, second = quoteattr(names[loop.first]), quoteattr(names[loop.second])
+    first, second = quoted(names[loop.first]), quoted(names[loop.second])
     # The anchor of a weld is in the frame of its second body.
     bodies = (first, second) if loop.kind == "connect" else (second, first)
     return (
@@ -78,8 +86,8 @@ def loop_text(loop: Loop, names: Sequence[str]) -> str:
 
 def exclusion_text(first: str, second: str, name: str = "") -> str:
     """Return what keeps two limbs from touching."""
-    named = f"name={quoteattr(name)} " if name else ""
-    return f"<exclude {named}body1={quoteattr(first)} body2={quoteattr(second)}/>"
+    named = f"name={quoted(name)} " if name else ""
+    return f"<exclude {named}body1={quoted(first)} body2={quoted(second)}/>"
 
 
 def kept_exclusion_texts(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -103,7 +111,7 @@ def _inertial(inertia: Inertia) -> str:
 
 def _joint(joint: Joint) -> str:
     text = (
-        f'<joint name={quoteattr(joint.name)} pos="{_text(joint.position)}" '
+        f'<joint name={quoted(joint.name)} pos="{_text(joint.position)}" '
         f'axis="{_text(joint.axis)}" range="{_text(joint.range)}" '
         f'damping="{_number(joint.damping)}" stiffness="{_number(joint.stiffness)}" '
         f'armature="{_number(joint.armature)}"'

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.importer import PUBLISHED, check_free_id
-from gmc_bench.bodies.mjcf import check_names
+from gmc_bench.bodies.mjcf import check_names, compile_body
 from gmc_bench.bodies.mjcf_reader import MAX_LIMBS
 from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES, RobotFile, registered_sets
 from gmc_bench.bodies.robot_import import read_robots
@@ -152,7 +152,7 @@ def save_set(bodies: MorphologySet) -> Path:
     Raises:
         ConfigError: it is no set.
         MorphologySetError: the id cannot be used, or is that of another set; or a body is not made
-            of limbs, or has too many.
+            of limbs, has too many, or cannot be read back from a file.
         MorphologyError: a body cannot be used; one sentence says why.
         StorageError: the folder cannot be written.
     """
@@ -172,6 +172,9 @@ def save_set(bodies: MorphologySet) -> Path:
                 f"the {MAX_LIMBS} that are read from a file; leave some out"
             )
     check_bodies(bodies)
+    for body in chain(*bodies.splits.values()):
+        assert isinstance(body, Morphology)
+        compile_body(body)  # who loads it, maybe much later, could not mend it
     return store_set(bodies)
 
 

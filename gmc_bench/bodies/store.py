@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 
-from gmc_bench.bodies.mjcf import emit_mjcf, read_mjcf
+from gmc_bench.bodies.mjcf import emit_mjcf, parse_mjcf
 from gmc_bench.bodies.mjcf_reader import own_slots
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.core.config import json_digest
@@ -68,7 +68,7 @@ def store_set(bodies: MorphologySet) -> Path:
         The folder that holds it.
 
     Raises:
-        MorphologySetError: the id cannot be used.
+        MorphologySetError: the id cannot be used, or a body cannot be read back from a file.
         StorageError: the folder cannot be written; what was stored before is untouched.
     """
     check_set_id(bodies.id)
@@ -89,6 +89,7 @@ def write_set(folder: Path, bodies: MorphologySet) -> None:
     """Write a set into a folder of its own, unless it is there.
 
     Raises:
+        MorphologySetError: it has a body that cannot be read back from a file.
         OSError: the folder cannot be written.
     """
     with suppress(MorphologySetError):
@@ -102,6 +103,7 @@ def write_set(folder: Path, bodies: MorphologySet) -> None:
         draft = Path(workspace) / "new"
         draft.mkdir()
         _write_files(draft, bodies)
+        _require_readable(draft, bodies)
         if folder.exists():  # damaged, or its notes changed
             folder.rename(Path(workspace) / "old")
         draft.rename(folder)
@@ -187,13 +189,14 @@ def read_set(folder: Path, set_id: str, digest: str) -> MorphologySet:
 def _read_body(folder: Path, row: dict[str, Any]) -> Morphology:
     path = listed_file(folder, row["file"], ".xml")
     # The body's own hash rounds numbers; sets that were stored before there was this one lack it.
-    if row.get(_FILE, found := hashlib.sha256(read_limited(path)).hexdigest()) != found:
+    data = read_limited(path)
+    if row.get(_FILE, found := hashlib.sha256(data).hexdigest()) != found:
         raise MorphologyError(f"{path.name} was changed")
-    body = read_mjcf(path, row.get(_SLOTS))
+    body = parse_mjcf(data.decode(), row["name"], row.get(_SLOTS))
     if body.digest != row["digest"]:
         raise MorphologyError(f"body {row['name']!r} does not match its hash")
     pairs = tuple((int(first), int(second)) for first, second in row["symmetric_limbs"])
-    return replace(body, name=row["name"], symmetric_limbs=pairs)
+    return replace(body, symmetric_limbs=pairs)
 
 
 def _write_files(folder: Path, bodies: MorphologySet) -> None:
@@ -222,6 +225,25 @@ def _write_files(folder: Path, bodies: MorphologySet) -> None:
     manifest[_CHECK] = json_digest(manifest)
     text = json.dumps(manifest, indent=1, ensure_ascii=False)
     (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def _require_readable(folder: Path, bodies: MorphologySet) -> None:
+    """Refuse a set that could not be loaded: later, its files would look damaged.
+
+    Raises:
+        MorphologySetError: what was written is read as something else, or not at all.
+        OSError: it cannot be read just now.
+    """
+    try:
+        read_set(folder, bodies.id, bodies.digest)
+    except MorphologySetError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        reason = error.__cause__ or "the bodies come out as others"
+        raise MorphologySetError(
+            f"the set {bodies.id!r} cannot be stored, because it cannot be read back from files "
+            f"({reason}); change what they cannot hold"
+        ) from error
 
 
 def _write_current(home: Path, digest: str) -> None:

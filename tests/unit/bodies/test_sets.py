@@ -216,6 +216,16 @@ def test_bodies_that_no_file_could_be_read_into_are_not_kept():
     assert imported_sets() == []
 
 
+def test_bodies_that_do_not_compile_are_not_kept():
+    body = build_released(MINI).split("train")[0]
+    limb = replace(body.limbs[-1], geom=replace(body.limbs[-1].geom, density=1e-14))
+    empty = replace(body, limbs=(*body.limbs[:-1], limb))
+    bodies = MorphologySet(id="light", splits={"train": (empty,), "test": (body,)}, source="a test")
+    with pytest.raises(MorphologyError, match=r"does not compile \(.*mass and inertia"):
+        sets.save_set(bodies)
+    assert imported_sets() == []
+
+
 def test_bodies_that_start_too_high_are_kept_nowhere_and_not_simulated(tmp_path):
     body = build_released(MINI).split("train")[0]
     torso = replace(body.limbs[0], position=(0.0, 0.0, 5.0))

@@ -78,6 +78,27 @@ def test_slots_that_a_file_does_not_tell_are_kept(bodies):
     assert set(rows[1]["slots"].values()) == {3, 4}
 
 
+@pytest.mark.parametrize("name", ['a="nan"', "a='nan'", "a='inf\" nan", "a\t=\n<include/>&quot;"])
+def test_names_that_look_like_what_is_refused_are_kept(bodies, name):
+    body = bodies.split("train")[0]
+    limbs = tuple(replace(limb, name=f"{limb.name}{name}") for limb in body.limbs)
+    renamed = replace(body, name=name.split()[0], limbs=limbs)
+    found = replace(bodies, splits={"train": (renamed,), "test": (renamed,)})
+    store_set(found)
+    assert load_set("some-set") == found
+
+
+def test_what_cannot_be_read_back_is_not_stored(bodies, home):
+    body = bodies.split("train")[1]
+    tiny = replace(body, actuators=tuple(replace(motor, gear=1e-320) for motor in body.actuators))
+    with pytest.raises(
+        MorphologySetError, match=r"read back from files \(body 'second' is refused"
+    ):
+        store_set(replace(bodies, splits={"train": (tiny,), "test": (body,)}))
+    assert _files(home) == {}
+    assert imported_sets() == []
+
+
 def test_saving_again_changes_nothing(bodies, home):
     store_set(bodies)
     before = _files(home)
