@@ -18,7 +18,7 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,6 +181,24 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}") from None
 
 
+def coerce_name(value: Any, hint: Any, where: str) -> Any:
+    """Convert a value like `coerce`, but take all text as a name, also `none` and `null`.
+
+    Args:
+        value: the raw value.
+        hint: the field's type, which takes text.
+        where: the setting's dotted name, for messages.
+
+    Returns:
+        The value in the field's type.
+
+    Raises:
+        ConfigError: the value does not fit.
+    """
+    value = plain_scalar(value)
+    return value if isinstance(value, str) else coerce(value, hint, where)
+
+
 _FROM_PYTHON: dict[Any, tuple[type, ...]] = {
     int: (int,),
     float: (int, float),
@@ -214,15 +232,20 @@ def require_type(value: Any, hint: Any, where: str) -> None:
         raise ConfigError(f"{where!r} must be {_name(hint)}, got {shown(value)}")
 
 
-def coerce_fields(config: Any) -> None:
+def coerce_fields(config: Any, names: Collection[str] = ()) -> None:
     """Convert the fields of a frozen dataclass to their types; for its `__post_init__`.
+
+    Args:
+        config: the dataclass.
+        names: fields that hold a name, see `coerce_name`.
 
     Raises:
         ConfigError: a value does not fit.
     """
     hints = type_hints(type(config))
     for name in fields_of(config):
-        object.__setattr__(config, name, coerce(getattr(config, name), hints[name], name))
+        convert = coerce_name if name in names else coerce
+        object.__setattr__(config, name, convert(getattr(config, name), hints[name], name))
 
 
 def plain_scalar(value: Any) -> Any:

@@ -52,7 +52,7 @@ class EvaluationOptions:
     """One limb of every body, which follows from the run's seed, shows the policy only zeros."""
 
     def __post_init__(self) -> None:
-        coerce_fields(self)
+        coerce_fields(self, names=("bodies",))
         if self.episodes is not None and self.episodes < 1:
             raise ConfigError(f"'episodes' must be at least 1, got {self.episodes}")
         if self.episodes is not None and self.episodes > MAX_EPISODES:

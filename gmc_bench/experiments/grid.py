@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypeAlias
 
-from gmc_bench.core.config import coerce, plain_scalar, type_hints
+from gmc_bench.core.config import coerce, coerce_name, plain_scalar, type_hints
 from gmc_bench.core.errors import ConfigError, GmcBenchError, reject_unknown
 from gmc_bench.core.precision import Precision
 from gmc_bench.experiments.method import load_method, method_labels
 from gmc_bench.experiments.resolve import choose
-from gmc_bench.experiments.spec import MACHINE, ExperimentSpec, flatten, require_set_id
+from gmc_bench.experiments.spec import MACHINE, NAMES, ExperimentSpec, flatten, require_set_id
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.choice import Choice
 from gmc_bench.suites.schema import short_name
@@ -87,7 +87,8 @@ class Grid:
                 found = coerce(listed(value), hints[item.name], item.name)
                 value = tuple(dict.fromkeys(found))
             else:
-                value = coerce(value, hints[item.name], item.name)
+                convert = coerce_name if item.name in NAMES else coerce
+                value = convert(value, hints[item.name], item.name)
             object.__setattr__(self, item.name, value)
         for name in ("methods", "suites"):
             if not getattr(self, name):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from gmc_bench.core.config import (
     coerce,
+    coerce_name,
     config_digest,
     fields_of,
     load_yaml,
@@ -22,6 +23,8 @@ from gmc_bench.core.precision import Precision, check_precision
 
 GROUPS = {"model": "the method's settings", "tokens": "how bodies are shown"}
 """First parts of the names of settings that are not the protocol's."""
+NAMES = ("task", "protocol", "preset", "bodies")
+"""Fields that hold a name or `None`; the texts `none` and `null` are names, too, and unknown."""
 MACHINE = ("device", "threads", "processes", "checkpoint_interval", "track")
 """Fields that do not decide the numbers of a run."""
 
@@ -77,10 +80,11 @@ class ExperimentSpec:
             value = getattr(self, item.name)
             if item.name == "bodies":
                 require_set_id(value)
+            convert = coerce_name if item.name in NAMES else coerce
             value = (
                 frozen(flatten(value))
                 if item.name == "settings"
-                else coerce(value, hints[item.name], item.name)
+                else convert(value, hints[item.name], item.name)
             )
             object.__setattr__(self, item.name, value)
         check_precision(self.precision, self.device)

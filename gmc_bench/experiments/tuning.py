@@ -48,7 +48,7 @@ from gmc_bench.experiments.resolve import (
 )
 from gmc_bench.experiments.run_folder import LockedFolder, is_file, new_folder
 from gmc_bench.experiments.search_sets import SEARCH_SET, require_search_set
-from gmc_bench.experiments.spec import ExperimentSpec, flatten
+from gmc_bench.experiments.spec import NAMES, ExperimentSpec, flatten
 from gmc_bench.experiments.trial_settings import DIGITS, SPREAD, draw
 from gmc_bench.experiments.trials import (
     DIVERGED,
@@ -123,7 +123,7 @@ class TuningSpec:
     def __post_init__(self) -> None:
         if self.settings is not None:
             object.__setattr__(self, "settings", flatten(self.settings))
-        coerce_fields(self)
+        coerce_fields(self, names=NAMES)
         most = 2**32  # each trial adds its number to the sampler's seed, and optuna takes 32 bits
         seeds_differ = self.seeds and len(set(self.seeds)) == len(self.seeds)
         if not (1 <= self.trials <= most and seeds_differ):

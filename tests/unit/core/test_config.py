@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.core.config import (
     coerce,
+    coerce_name,
     config_digest,
     definition_digest,
     field_docs,
@@ -159,6 +160,16 @@ def test_values_take_the_type_of_their_field(value, hint, expected):
     got = coerce(value, hint, "x")
     assert got == expected
     assert type(got) is type(expected)
+
+
+@pytest.mark.parametrize("name", ["none", "null", "None", "3", ""])
+def test_every_text_is_a_name_where_names_are_expected(name):
+    assert (
+        coerce_name(name, str | None, "x") == coerce_name(np.array(name), str | None, "x") == name
+    )
+    assert coerce_name(None, str | None, "x") is None
+    with pytest.raises(ConfigError, match="'x' must be a string or none, got 3"):
+        coerce_name(3, str | None, "x")
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ from dataclasses import replace
 import pytest
 
 from gmc_bench.bodies.store import store_set
+from gmc_bench.core.config import fields_of
 from gmc_bench.core.errors import ConfigError, UnknownNameError
 from gmc_bench.experiments import resolve as resolving
 from gmc_bench.experiments.devices import gpu_name
+from gmc_bench.experiments.evaluation import EvaluationOptions
+from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.method import full_name
 from gmc_bench.experiments.resolve import resolve, resolve_all
-from gmc_bench.experiments.spec import ExperimentSpec
+from gmc_bench.experiments.spec import NAMES, ExperimentSpec
+from gmc_bench.experiments.tuning import TuningSpec
 from gmc_bench.sim import batch
 from gmc_bench.suites import SUITES
 from gmc_bench.tasks import TASKS
@@ -113,6 +117,19 @@ def test_what_does_not_fit_is_refused_in_one_sentence(changes, sentence):
     with pytest.raises(ConfigError) as caught:
         resolve(SPEC.replace(**changes))
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("name", ["none", "null", "None"])
+@pytest.mark.parametrize("field", NAMES)
+def test_the_text_none_is_a_name_that_nobody_has(field, name):
+    with pytest.raises((ConfigError, UnknownNameError), match=repr(name)):
+        resolve(SPEC.replace(**{field: name}))
+    for kind in (Grid, TuningSpec, EvaluationOptions):
+        if field in fields_of(kind):
+            fields = {"methods": "recmorph", "suites": "unimal", "method": "recmorph", field: name}
+            made = kind(**{key: fields[key] for key in fields_of(kind) if key in fields})
+            assert getattr(made, field) == name
+    assert getattr(SPEC.replace(**{field: None}), field) is None
 
 
 def test_a_task_without_rewards_has_nothing_to_learn(monkeypatch):
