@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gmc_bench.bodies.sets import load_morphologies
-from gmc_bench.core.arguments import as_path
-from gmc_bench.core.config import coerce
-from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError
+from gmc_bench.core.arguments import as_path, require_instance
+from gmc_bench.core.config import coerce, fields_of
+from gmc_bench.core.errors import ConfigError, GmcBenchError, RunFolderError, reject_unknown
 from gmc_bench.experiments.cell_state import (
     CellState,
     SweepOverview,
@@ -172,17 +172,23 @@ class Sweep:
         ```
 
         Args:
-            grid: the grid, or its fields as keywords.
+            grid: the grid; or its fields as keywords.
             out: the folder; by default a new one under `runs/`.
             on_event: is told what happens.
             elsewhere: see `Sweep`, as for the following.
             reuse: likewise.
-            fields: of `gmc_bench.experiments.grid.Grid`.
+            fields: of `gmc_bench.experiments.grid.Grid`, in place of `grid` or to change it.
 
         Raises:
             GmcBenchError: a field is unknown, or a name, or a setting does not fit.
         """
-        found = Grid.from_dict(fields) if grid is None else grid
+        if grid is None:
+            found = Grid.from_dict(fields)
+        else:
+            fix = "give its fields as keywords otherwise, methods=..."
+            require_instance(grid, Grid, "the sweep of a grid", fix)
+            reject_unknown(fields, fields_of(Grid), "a sweep")
+            found = replace(grid, **fields)
         sweep = cls(found.specs(), out=out, on_event=on_event, elsewhere=elsewhere, reuse=reuse)
         # What comes to the same is run once, e.g. where a value is spelled in two ways.
         kept = {name: sweep.runs[name] for name in first_of_each(sweep.runs)}

@@ -161,6 +161,17 @@ def test_what_is_no_grid_is_refused(fields, reason):
         Grid.from_dict({"methods": ["recmorph"], "suites": ["unimal"], **fields}).specs()
 
 
+def test_a_sweep_takes_a_grid_its_fields_or_both():
+    grid = Grid(methods="recmorph", suites="unimal", tasks="ft", seeds=(1, 2), bodies=BODIES)
+    found = Sweep.grid(grid, seeds=[3, 4], protocol="smoke")
+    assert list(found.runs) == ["seed3", "seed4"]
+    assert {run.protocol.name for run in found.runs.values()} == {"smoke"}
+    with pytest.raises(ConfigError, match="a sweep has no 'sedes'; did you mean 'seeds'"):
+        Sweep.grid(grid, sedes=[3])
+    with pytest.raises(ConfigError, match=r"needs a Grid, got .*; give its fields as keywords"):
+        Sweep.grid({"methods": ["recmorph"], "suites": ["unimal"]})
+
+
 def test_a_file_and_options_come_to_the_same_as_python(tmp_path):
     file = tmp_path / "table.yaml"
     file.write_text(
