@@ -15,7 +15,6 @@ import json
 import math
 import operator
 import re
-import textwrap
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -475,9 +474,11 @@ def field_docs(cls: type) -> dict[str, str]:
 def _own_field_docs(cls: type) -> dict[str, str]:
     try:
         source = inspect.getsource(cls)
-    except (OSError, TypeError):
+        # Not dedented: a line of a literal may begin further to the left than the class.
+        tree = ast.parse(f"if True:\n{source}" if source[:1].isspace() else source)
+    except (OSError, TypeError, SyntaxError):
         return {}
-    body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(source)).body[0]).body
+    body = next((node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)), [])
     docs: dict[str, str] = {}
     for statement, following in pairwise(body):
         if (

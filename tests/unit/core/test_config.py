@@ -356,6 +356,27 @@ def test_field_docs_include_those_of_base_classes():
     assert field_docs(LongRun) == {"seed": "Seed of everything.", "hours": "Wall-clock limit."}
 
 
+def test_a_class_in_a_function_has_docs_wherever_their_lines_begin():
+    @dataclass(frozen=True)
+    class Inner:
+        x: int = 1
+        """Help
+of two lines."""
+
+    assert field_docs(Inner) == {"x": "Help of two lines."}
+
+
+@pytest.mark.parametrize("source", ["class Torn:\n    x: int = (", "  class Torn:\n x: int", ""])
+def test_a_class_whose_source_was_changed_has_no_docs(monkeypatch, source):
+    @dataclass(frozen=True)
+    class Torn:
+        x: int = 1
+        """Help."""
+
+    monkeypatch.setattr("inspect.getsource", lambda cls: source)
+    assert field_docs(Torn) == {}
+
+
 def test_a_class_without_source_has_no_docs():
     scope: dict[str, Any] = {"dataclass": dataclass, "__name__": "prompt"}
     exec("@dataclass(frozen=True)\nclass Typed:\n    x: int = 1\n    'Help.'", scope)
