@@ -96,9 +96,11 @@ def write_state(sweep: Path, name: str, state: CellState) -> None:
     Raises:
         StorageError: it could not be written.
     """
+    # A reason may quote a path whose name is no UTF-8, which JSON does not hold.
+    reason = state.reason.encode(errors="backslashreplace").decode()
     content = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in replace(state, updated=time.time()).to_dict().items()
+        for key, value in replace(state, reason=reason, updated=time.time()).to_dict().items()
     }
     write_atomic(state_file(sweep, name), sealed(content))
 

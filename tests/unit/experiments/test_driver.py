@@ -124,6 +124,11 @@ def drive(path, config, ways, retries=1):
     return launcher, records, failures, told
 
 
+def test_a_reason_may_quote_a_path_that_is_no_text(tmp_path):
+    write_state(tmp_path, "a", CellState(phase="failed", reason="\udcff/a is damaged"))
+    assert read_state(tmp_path, "a").reason == "\\udcff/a is damaged"
+
+
 def test_what_fails_is_tried_again_so_often_and_says_why(tmp_path, config):
     launcher, records, failures, told = drive(
         tmp_path,
