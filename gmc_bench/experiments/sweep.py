@@ -18,6 +18,7 @@ from gmc_bench.experiments.cell_state import (
     is_vouched_for,
     read_overview,
 )
+from gmc_bench.experiments.devices import check_device
 from gmc_bench.experiments.estimate import Measured, time_left
 from gmc_bench.experiments.events import (
     Listener,
@@ -274,6 +275,7 @@ class Sweep:
         Raises:
             GmcBenchError: nothing, or nothing more, can be run.
         """
+        self._require_devices(launched)
         self.path = self.path or new_folder(RUNS, self._default_name())
         with self.locked(create=True) as folder:
             for name, data in self._files.items():
@@ -319,6 +321,7 @@ class Sweep:
         self._require_begun()
         with self.locked() as folder:
             self._require_same(folder)
+            self._require_devices(launched)
             self._write_launch(folder, launched)
             self._take_over(folder)
             left = (config for name, config in self.runs.items() if not self._has_record(name))
@@ -520,6 +523,22 @@ class Sweep:
             text = f"{folder.path} was begun with {differing}, which stays as it is; begin a sweep"
             self._emit(Remark(f"{text} in another folder to change it"))
         self.runs = found
+
+    def _require_devices(self, launched: Launched | None) -> None:
+        """Raise where a launcher chooses the GPU of each run, and one that is left names its own.
+
+        Raises:
+            ConfigError: one does.
+        """
+        if launched is None or not launched.launch.elsewhere:
+            return
+        left = {
+            config.device
+            for name, config in self.runs.items()
+            if not self._has_record(name) and not self.will_take(name)
+        }
+        for device in sorted(left):
+            check_device(device, here=False)
 
     def _bodies_of(self, config: RunConfig) -> "MorphologySet":
         name = config.morphologies

@@ -21,7 +21,7 @@ from gmc_bench.experiments.launchers.local import LocalLauncher
 from gmc_bench.experiments.resolve import another_commit
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
-from gmc_bench.experiments.sweep_launch import Launch, read_launch, write_launch
+from gmc_bench.experiments.sweep_launch import Idle, Launch, read_launch, write_launch
 from gmc_bench.experiments.sweep_request import SweepRequest, continued_sweep, request_sweep
 from gmc_bench.experiments.sweep_texts import describe_sweep
 from gmc_bench.records.environment import GitState
@@ -97,8 +97,34 @@ def test_going_on_at_another_commit_is_told_once(ran, monkeypatch, now):
 def test_a_device_that_no_machine_has_is_refused_wherever_it_shall_run(device):
     with pytest.raises(ConfigError, match=f"the device '{device}' (is not supported|cannot be)"):
         Sweep({"one": SPEC.replace(device=device)}, elsewhere=True)
-    sweep = Sweep({"one": SPEC.replace(device="cuda:1")}, elsewhere=True)
-    assert sweep.runs["one"].device == "cuda:1"
+
+
+class Elsewhere(Idle):
+    """A launcher on other machines, which finishes nothing here."""
+
+    def __init__(self, options):
+        """Take any options."""
+
+    def require(self):
+        """Need nothing."""
+
+
+def test_a_launcher_that_chooses_gpus_refuses_the_number_of_one_also_where_it_goes_on(
+    recorded, monkeypatch
+):
+    monkeypatch.setattr(LauncherSpec, "make", lambda spec, options: Elsewhere(options))
+    runs = {name: replace(run, device="cuda:1") for name, run in recorded.runs.items()}
+    with recorded.locked() as folder:
+        folder.write(runs)
+    assert len(Sweep.open(OUT).resume("ray").records) == 2  # they are finished
+    (OUT / "two" / "record.json").unlink()
+    with pytest.raises(ConfigError, match=r"each run, but --device names 'cuda:1'; use .* cuda$"):
+        Sweep.open(OUT).resume("ray")
+    new = Sweep(SPECS, out="new")
+    new.runs = runs
+    with pytest.raises(ConfigError, match="--device names 'cuda:1'"):
+        new.run("ray")
+    assert not Path("new").exists()
 
 
 def test_a_run_without_a_seed_has_the_protocols_first_whatever_stands_beside_it():
