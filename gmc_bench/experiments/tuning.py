@@ -24,7 +24,7 @@ from gmc_bench.core.config import (
     to_dict,
 )
 from gmc_bench.core.errors import ConfigError, RunFolderError, TrainingDivergedError, reject_unknown
-from gmc_bench.experiments.devices import device_here, gpu_name
+from gmc_bench.experiments.devices import check_device, device_here, gpu_name
 from gmc_bench.experiments.events import (
     CheckpointWritten,
     Event,
@@ -278,6 +278,7 @@ class Tuning:
             GmcBenchError: a trial cannot be run.
         """
         check_threads(self.spec.threads)
+        check_device(self.spec.device)
         self._require_sense()  # before a folder is made that nobody could use
         with TuningFolder(self.place(), create=True) as folder:
             content = self._asked | self._method
@@ -288,7 +289,8 @@ class Tuning:
     def resume(self) -> TuningResult:
         """Go on: finished trials are kept, a begun one goes on from its checkpoint.
 
-        On a machine with fewer cores than threads were asked for, runs take those there are.
+        On a machine with fewer cores than threads were asked for, runs take those there are, and
+        those that are yet to begin the CPU where it does not have the device.
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
@@ -456,7 +458,7 @@ class Tuning:
             bodies=self.spec.bodies,
             settings={**changes, **settings},
             threads=self._threads,
-            device=self.spec.device,
+            device=device_here(self.spec.device),
             checkpoint_interval=60.0,
         )
 

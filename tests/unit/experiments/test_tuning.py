@@ -288,6 +288,18 @@ def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
     assert yaml.safe_load(Path("t/tuning.yaml").read_text())["threads"] == 64
 
 
+def test_a_tuning_on_a_gpu_is_opened_where_there_is_none(tiny_set, monkeypatch):
+    """Its runs that are yet to begin take the CPU; a new one is told that there is none."""
+    gone = Tuning(SPEC, device="cuda:99", out="t")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(tuning, "check_device", lambda name: name)
+        elsewhere.setattr(Tuning, "_finish", lambda *_: None)  # killed at its start
+        gone.run()
+    monkeypatch.setattr(Tuning, "_finish", lambda tune, _: tune._spec_of(tune.first, 5).device)
+    assert Tuning.open("t").resume() == "cpu"
+    assert yaml.safe_load(Path("t/tuning.yaml").read_text())["device"] == "cuda:99"
+
+
 def test_nobody_is_told_of_a_trials_run_as_of_a_run(tmp_path):
     """Whoever stops a search is told to continue it, and not the run that was under way."""
     told, path = [], tmp_path / "trial-001"
