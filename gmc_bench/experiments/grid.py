@@ -27,8 +27,11 @@ FIELDS = {
 }
 """Fields that are no settings, by the names that they may be given by."""
 MAX_NAME = 120
-"""Characters of a run's name, which is that of its folder."""
+"""Bytes of a run's name, which is that of its folder, without a number behind it."""
 _ODD = re.compile(r"[^A-Za-z0-9._=+-]+")
+_NO_WORD = re.compile(r"[^\w.=+-]+")
+_FIRST = ".-"
+"""Characters that a name does not begin with."""
 _Cell: TypeAlias = tuple[int, tuple[str, ...], ExperimentSpec]
 """Place of a run's seed among the seeds, parts of its name, and its specification."""
 
@@ -140,10 +143,8 @@ class Grid:
         names: dict[str, ExperimentSpec] = {}
         repeats: Counter[str] = Counter()
         for _, labels, spec in cells:
-            name = "_".join(
-                _ODD.sub("-", label) for label, use in zip(labels, differing, strict=True) if use
-            )[:MAX_NAME]
-            base = name
+            used = [label for label, use in zip(labels, differing, strict=True) if use]
+            name = base = _joined(used)
             while name in names:  # two values that only odd characters tell apart
                 repeats[base] += 1
                 name = f"{base}_{repeats[base] + 1}"
@@ -221,6 +222,16 @@ def listed(value: Any) -> list[Any]:
         return []
     several = isinstance(value, Iterable) and not isinstance(value, (str, Mapping))
     return list(value) if several else [value]
+
+
+def _joined(labels: Sequence[str]) -> str:
+    """Return the name of a run from what tells it apart from others."""
+    name = "_".join(_ODD.sub("-", label) for label in labels)
+    if name.startswith(tuple(_FIRST)):
+        # As that of a file in another script. Letters of all scripts stay here alone, so that runs
+        # on disk keep their names.
+        name = "_".join(_NO_WORD.sub("-", label) for label in labels).lstrip(_FIRST) or "run"
+    return name.encode()[:MAX_NAME].decode(errors="ignore")
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

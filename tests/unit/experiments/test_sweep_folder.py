@@ -128,7 +128,14 @@ def test_methods_of_one_id_are_told_apart_by_their_files(tmp_path):
     (tmp_path / "copy" / "m1.py").write_text(text)
     twins = [methods[0], f"{tmp_path}/copy/m1.py:SPEC"]
     assert list(Grid(methods=twins, **fields).specs()) == ["seed1", "seed1_2", "seed2", "seed2_2"]
-    one, two = (replace(config("unimal-ft-v1"), method=name) for name in methods)
+    for number, (script, stem) in enumerate({"a": "мой", "b": "твой" * 20, "c": ".-!"}.items()):
+        (tmp_path / script).mkdir()
+        (tmp_path / script / f"{stem}.py").write_text(text)
+        methods.append(f"{tmp_path}/{script}/{stem}.py:SPEC")
+        found = list(Grid(methods=[methods[0], methods[-1]], suites="unimal", tasks="ft").specs())
+        assert found[1] == ["мой_seed1", "твой" * 15, "_seed1"][number]
+        require_names(found)
+    one, two = (replace(config("unimal-ft-v1"), method=name) for name in methods[:2])
     assert list(name_runs([one, two])) == ["m1", "m2"]
 
 
