@@ -36,7 +36,8 @@ _OBJECTS = ("method_config", "protocol", "tokens")
 """Settings that runs share as objects where they differ in their seeds alone."""
 MAX_BYTES = 200
 """Of a run's name: file systems take 255, of which names of temporary files need some."""
-_NAME = re.compile(r"(?![.-])[^/\x00-\x1f\x7f]+")
+_NAME = re.compile(r"(?![.-])[^/\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]+")
+"""YAML does not keep the other characters, some of them only beside a space."""
 _OWN = (PLAN, LAUNCH, PAGE)
 """Files of the sweep beside the folders of its runs."""
 _SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -303,8 +304,9 @@ def require_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or not _is_short(name):
             raise ConfigError(
-                f"a run has the name of its folder: text without '/' and line breaks that does not "
-                f"begin with '.' or '-', {MAX_BYTES} bytes at most, got {shown(name)}"
+                f"a run has the name of its folder: text without '/', line breaks and characters "
+                f"that cannot be printed, that does not begin with '.' or '-', {MAX_BYTES} bytes "
+                f"at most, got {shown(name)}"
             )
         if name.lower() in _OWN:  # also where file systems do not tell cases apart
             raise ConfigError(

@@ -8,6 +8,7 @@ import yaml
 
 from gmc_bench.core.config import to_dict
 from gmc_bench.core.errors import ConfigError, RecordError, RunFolderError
+from gmc_bench.experiments import sweep_folder
 from gmc_bench.experiments.eta import planned
 from gmc_bench.experiments.grid import Grid
 from gmc_bench.experiments.resolve import with_seed
@@ -80,6 +81,14 @@ def test_a_plan_of_one_setting_or_of_nested_ones_is_read_back_too(folder):
         assert read_runs(folder.plan) == runs
 
 
+def test_every_name_that_is_allowed_is_read_back(folder):
+    names = [f"a{chr(odd)} b" for odd in (*range(0x20, 0x2100), *range(0xFFE0, 0x10010))]
+    allowed = [name for name in names if sweep_folder._NAME.fullmatch(name)]
+    assert len(allowed) > 8000
+    folder.write(dict.fromkeys(allowed, config(TASKS[0])))
+    assert list(read_runs(folder.plan)) == allowed
+
+
 def test_values_that_are_equal_and_of_other_types_differ():
     first = {"a": {"b": 1, "c": 2.0}, "d": True}
     assert _differences(first, {"a": {"b": True, "c": 2.0}, "d": 1}) == {"a.b": True, "d": 1}
@@ -142,10 +151,12 @@ def test_methods_of_one_id_are_told_apart_by_their_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("a/b", "without '/' and line breaks"),
+        ("a/b", "without '/', line breaks and characters that cannot be printed"),
         (".hidden", "does not begin with '.' or '-'"),
         ("-rf", "does not begin with '.' or '-'"),
-        ("two\nlines", "without '/' and line breaks"),
+        ("two\nlines", "without '/', line breaks and characters that cannot be printed"),
+        *((f"a{odd}b", "without '/', line breaks") for odd in "\x7f\x80\x85\x9f\ufffe\uffff"),
+        *((f"a{odd} b", "without '/', line breaks") for odd in "\u2028\u2029"),
         ("", "text without"),
         ("x" * 201, "200 bytes at most"),
         ("ü" * 101, "200 bytes at most"),
