@@ -144,8 +144,8 @@ class Lease:
             found = _read(self.path)  # while nobody else removes one
             if not self._is_gone(found) and is_alive(self.path.parent):
                 raise FolderInUseError(
-                    f"the run folder {self.path.parent} is in use by another process "
-                    f"({_holder(self.path)}); wait for it or stop it"
+                    f"the run folder {self.path.parent} is in use by another process"
+                    f"{holder(self.path.parent)}; wait for it or stop it"
                 )
             away = self.path.with_name(f"{NAME}.{uuid.uuid4().hex}.tmp")
             with contextlib.suppress(FileNotFoundError):  # given back
@@ -183,6 +183,11 @@ def is_alive(folder: Path) -> bool:
         return not _has_ended(_read(folder / NAME))
     except OSError:  # says nothing about who holds it
         return True
+
+
+def holder(folder: Path) -> str:
+    """Return who holds a folder's lease, as ` (process 7 on node)`; empty where nobody is known."""
+    return f" ({_holder(folder / NAME)})" if is_alive(folder) else ""
 
 
 def _has_ended(found: dict[str, object]) -> bool:

@@ -11,7 +11,7 @@ from typing import IO, ClassVar, Self
 
 from gmc_bench.core.errors import CheckpointError, RecordError, RunFolderError, StorageError
 from gmc_bench.experiments.lease import NAME as LEASE
-from gmc_bench.experiments.lease import FolderInUseError, Lease
+from gmc_bench.experiments.lease import FolderInUseError, Lease, holder
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import POLICY_NAME, RECORD_NAME, make_folder, read_record, read_sealed
 from gmc_bench.training.run_config import RunConfig, read_run_config
@@ -128,7 +128,8 @@ class LockedFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise FolderInUseError(
-                f"the run folder {self.path} is in use by another process; wait for it or stop it"
+                f"the run folder {self.path} is in use by another process"
+                f"{holder(self.path)}; wait for it or stop it"
             ) from error
         except OSError as error:
             if error.errno not in _NO_LOCKS:

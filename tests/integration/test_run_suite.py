@@ -1,8 +1,10 @@
 """Several tasks in one command: killed between and inside tasks, continued, shown in one table."""
 
 import json
+import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -246,8 +248,8 @@ def test_a_folder_in_use_is_refused(here, suite):
         captured = here("run", "--resume", suite.path, code=2)
     assert captured.out == ""
     assert captured.err == (
-        f"gmc-bench: the run folder {suite.path} is in use by another process; wait for it or "
-        "stop it\n"
+        f"gmc-bench: the run folder {suite.path} is in use by another process (process "
+        f"{os.getpid()} on {socket.gethostname()}); wait for it or stop it\n"
     )
 
 

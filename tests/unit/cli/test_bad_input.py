@@ -1,6 +1,8 @@
 """Whatever is wrong with a command: exit code 2, one sentence on stderr, nothing on stdout."""
 
+import os
 import shlex
+import socket
 import sys
 from pathlib import Path
 
@@ -361,7 +363,8 @@ def test_a_folder_that_is_in_use(gmc, tmp_path):
         code, out, err = gmc("run", "--resume", "run")
     assert (code, out) == (2, "")
     assert err == (
-        "gmc-bench: the run folder run is in use by another process; wait for it or stop it\n"
+        f"gmc-bench: the run folder run is in use by another process (process {os.getpid()} on "
+        f"{socket.gethostname()}); wait for it or stop it\n"
     )
 
 

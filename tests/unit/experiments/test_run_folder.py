@@ -210,7 +210,14 @@ def test_the_lock_holds_between_processes_and_ends_with_them(tmp_path):
     )
     with holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(RunFolderError, match="in use"), RunFolder(tmp_path):
+        named = rf"in use by another process \(process {holder.pid} on .+\); wait for it"
+        with pytest.raises(RunFolderError, match=named), RunFolder(tmp_path):
+            pass
+        (tmp_path / ".lease").unlink()  # nobody knows who holds it
+        with (
+            pytest.raises(RunFolderError, match="in use by another process; wait for it"),
+            RunFolder(tmp_path),
+        ):
             pass
         holder.kill()
     with RunFolder(tmp_path):
