@@ -328,8 +328,9 @@ class Sweep:
             if text := another_commit(left):
                 self._emit(Remark(text))
             if launched is None:
-                for config in self.runs.values():
-                    self._bodies_of(config)  # without them, no run can go on
+                for name, config in self.runs.items():
+                    if not self._has_record(name):
+                        self._bodies_of(config)  # without them, no run can go on
             return self._visit_all(folder, launched)
 
     def require_fit(self) -> None:

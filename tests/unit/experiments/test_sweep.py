@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gmc_bench.core.errors import ConfigError, RunFolderError, StorageError
+from gmc_bench.core.errors import ConfigError, MorphologySetError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
 from gmc_bench.experiments import in_turn, resolve
 from gmc_bench.experiments import sweep as sweeping
@@ -185,6 +185,17 @@ def recorded():
             (OUT / name / "config.yaml").write_text(config.to_yaml())
             write_record(OUT / name / "record.json", record_of_run(config))
     return sweep
+
+
+def test_finished_runs_are_shown_without_their_bodies(recorded, monkeypatch):
+    def refuse(name):
+        raise MorphologySetError(f"the set {name!r} is gone")
+
+    monkeypatch.setattr(sweeping, "load_morphologies", refuse)
+    assert set(Sweep.open(OUT).resume().records) == {"one", "two"}
+    (OUT / "two" / "record.json").unlink()
+    with pytest.raises(MorphologySetError, match="the set 'tiny' is gone"):
+        Sweep.open(OUT).resume()
 
 
 @pytest.mark.parametrize("launcher", ["ray", "slurm"])
