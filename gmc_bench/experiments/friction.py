@@ -76,8 +76,8 @@ def _origin(bodies: Sequence[Robot]) -> str | dict[str, str]:
 def suite_friction(
     session: Session, policy: Policy, listener: Callable[[Progress], None]
 ) -> tuple[FrictionResult, ...] | None:
-    """Return what the suite of a run measures on frictions; `None` if it measures nothing."""
-    if _of_suite(session.config) is None:
+    """Return what the suite of a run measures on frictions; `None` if nothing is to be scored."""
+    if _in_record(session.config) is None:
         return None
     results = measure_run(session, policy, FrictionOptions(), listener)
     return tuple(FrictionResult(**item) for item in results)
@@ -85,8 +85,16 @@ def suite_friction(
 
 def num_friction_results(session: Session) -> int:
     """Return how many results `suite_friction` gives: one per robot, friction and direction."""
-    found = _of_suite(session.config)
+    found = _in_record(session.config)
     return len(found.conditions) * len(session.bodies.split("train")) if found else 0
+
+
+def _in_record(config: RunConfig) -> FrictionMeasurement | None:
+    """Return what is measured for the record of a run; `None` if nothing, as where it scores none.
+
+    What is measured after the run, on its policy, is `friction_measurement`.
+    """
+    return _of_suite(config) if config.protocol.evaluation.modes else None
 
 
 def _of_suite(config: RunConfig) -> FrictionMeasurement | None:

@@ -171,6 +171,19 @@ def test_frictions_are_measured_as_the_suite_and_the_options_say_with_the_runs_s
     assert told[-1] == Progress("frictions", 5, total, "step")
 
 
+def test_a_run_that_scores_nothing_measures_no_friction(monkeypatch):
+    monkeypatch.setattr(friction, "measure_run", lambda *_: [])
+    spec = ExperimentSpec(
+        method="recmorph", suite="quadruped-friction", protocol="smoke", threads=1
+    )
+    for modes, expected, number in ((["deterministic"], (), True), ([], None, False)):
+        config = resolve(spec.replace(settings={"evaluation.modes": modes})).config
+        session = sessions.open_session(config)
+        assert friction.suite_friction(session, None, print) == expected
+        assert bool(friction.num_friction_results(session)) == number
+        assert friction.friction_measurement(config, FrictionOptions())  # after the run
+
+
 def test_scoring_leaves_torch_as_it_is_also_for_who_is_told(config, monkeypatch):
     """Whoever is told draws the process's own numbers, on its own threads."""
     rules = EvaluationConfig(episodes=1, splits=("train",), modes=("deterministic",))
