@@ -80,8 +80,8 @@ class Transition:
     Args:
         torso_before: (B, 3) float64, torso position before the step, m, world.
         torso_after: (B, 3) float64, the same after it.
-        standing_height: (B,) float64, height of the torso above the ground when the body's
-            lowest point touches it, m.
+        standing_height: (B,) float64, height of the torso above the ground at the start, less
+            the task's clearance, about that when the body's lowest point touches it, m.
         ground_height: height of the ground under the torso after the step, m, world; one number
             where it is the same everywhere, else (B,) float64.
         control_dt: duration of the control step, s.
@@ -366,7 +366,7 @@ class Task:
     source: str = ""
     metrics: tuple[MetricTerm, ...] = ()
     floor_clearance: float = CLEARANCE
-    """Height of a limbed body's lowest point above the floor at its start position, m."""
+    """Height that a limbed body's lowest point is taken to have above the floor at its start, m."""
     reset_noise: float = 0.005
     """Half width of the uniform noise on every position and velocity coordinate at reset, of
     bodies without drives."""

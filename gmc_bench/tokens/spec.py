@@ -85,7 +85,12 @@ _ACTUATOR: tuple[_Row, ...] = (
     ("reserved", 1, "0", "-", "context"),
     ("active", 1, "1", "-", "context"),
 )
-"""32 numbers per actuator: the RecMorph paper names what is in them, the layout is ours."""
+"""32 numbers per actuator, in a layout of ours.
+
+The RecMorph paper lists base motion, gravity, command, joint state, previous action, joint-limit
+features and the mask. What else describes the joint and its link is an addition: default angle,
+anchor, axis, limits of torque and velocity, mass and length.
+"""
 _LOOP: _Row = ("in_loop", 1, "1 on a closed loop, else 0", "-", "context")
 
 
