@@ -69,8 +69,8 @@ def coverage(found: Overview) -> str:
     significant = found.num_significant
     return (
         f"{text} Of {found.num_pairs} pairs of methods on the same board, {significant} "
-        f"{'differs' if significant == 1 else 'differ'} significantly (a board is meant to have a "
-        f"false one in 5 % of cases; in simulations it was up to 12 %)."
+        f"{'differs' if significant == 1 else 'differ'} significantly (a board calls at least one "
+        f"pair of equal methods different in 5 % of cases by intent, in simulations in up to 12 %)."
     )
 
 

@@ -618,7 +618,7 @@ def _moved(model: ActorCritic, device: str) -> ActorCritic:
     except (RuntimeError, AssertionError) as error:  # the latter of a torch without CUDA
         raise ConfigError(
             f"the device {device!r} cannot be used here ({str(error).splitlines()[0]}); use the "
-            f"CPU, or a machine that has it"
+            f"CPU, or a machine that has it, on which a run is continued"
         ) from error
 
 

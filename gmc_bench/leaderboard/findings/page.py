@@ -85,9 +85,10 @@ def _rules() -> list[str]:
         "- **The same measure.** Where the paper compares final online training returns, so do we; "
         "they are not the scores that rank methods in our tables. All methods are our own "
         "implementations.",
-        "- **Tuned and untuned.** On flat terrain most methods have learning rate and KL threshold "
+        "- **Tuned and untuned.** On flat terrain all methods have learning rate and KL threshold "
         "from trials of their own, elsewhere none. Each table says which rows have "
-        "(*Tuned beforehand*) and ranks all of them with the values before tuning, too.",
+        "(*Tuned beforehand*), and ranks the methods that have all seeds with the values before "
+        "tuning by these, too.",
         "- **Left out** are statements about figures of single episodes, about why something "
         "happens, about which of several effects is the largest, about the variance over seeds, "
         "and about numbers of parameters, which follow from presets.",
