@@ -9,6 +9,9 @@ import time
 import pytest
 
 from gmc_bench import studies
+from gmc_bench.bodies.schema import MorphologySet
+from gmc_bench.bodies.store import DATA_VARIABLE, store_set
+from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.driver import Driver
 from gmc_bench.records.store import read_record, read_sealed, record_digest, sealed
@@ -98,7 +101,10 @@ def test_ordering_trains_each_order(here, tmp_path):
     ]  # fmt: skip
 
 
-def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path):
+def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path, monkeypatch):
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
+    splits = {"train": (chain(3), star(3)), "test": (biped(),)}  # none of them twice
+    store_set(MorphologySet(id="tiny", splits=splits, source="made for tests", licence="MIT"))
     argv = ("--method", "recmorph", "nervenet", "--counts", 1, 2, "--seeds", 1, 2)
     out = here("study", "bodies", *argv, *TINY, "--out", tmp_path / "s").out
     assert "Generalisation and the number of train bodies" in out
