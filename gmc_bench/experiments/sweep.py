@@ -210,8 +210,11 @@ class Sweep:
             KeyError: there is no run of this name.
             RunFolderError: it was never begun.
         """
-        self.runs[name]  # a folder beside the runs is none of them
-        return Experiment.open(self._place() / name, bodies=self._bodies_of(self.runs[name]))
+        config = self.runs[name]  # a folder beside the runs is none of them
+        bodies: MorphologySet | None = None
+        with contextlib.suppress(GmcBenchError):  # what was written can be read without them
+            bodies = self._bodies_of(config)
+        return Experiment.open(self._place() / name, bodies=bodies)
 
     def check(self) -> Self:
         """Check whether all can be run here, each as `Experiment.check` does.

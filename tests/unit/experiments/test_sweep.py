@@ -193,6 +193,7 @@ def test_finished_runs_are_shown_without_their_bodies(recorded, monkeypatch):
 
     monkeypatch.setattr(sweeping, "load_morphologies", refuse)
     assert set(Sweep.open(OUT).resume().records) == {"one", "two"}
+    assert Sweep.open(OUT)["two"].record.seed == 2
     (OUT / "two" / "record.json").unlink()
     with pytest.raises(MorphologySetError, match="the set 'tiny' is gone"):
         Sweep.open(OUT).resume()
