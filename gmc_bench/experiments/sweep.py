@@ -80,6 +80,8 @@ class SweepResult:
 class Sweep:
     """Several runs in one folder: tasks, methods, variants or seeds.
 
+    As a container it holds the names of the runs, in order, and returns each as an experiment.
+
     ```python
     spec = ExperimentSpec(method="recmorph", suite="unimal", protocol="smoke")
     result = Sweep([spec.replace(task=task) for task in ("ft", "incline")], out="runs/a").run()
@@ -202,6 +204,15 @@ class Sweep:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tell a function of what happens from now on; return one that ends that."""
         return self._emit.subscribe(listener)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.runs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.runs
+
+    def __len__(self) -> int:
+        return len(self.runs)
 
     def __getitem__(self, name: str) -> Experiment:
         """Return one of the runs as an experiment of its own; it must have been begun.

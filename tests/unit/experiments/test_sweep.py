@@ -127,6 +127,13 @@ def test_a_launcher_that_chooses_gpus_refuses_the_number_of_one_also_where_it_go
     assert not Path("new").exists()
 
 
+def test_a_sweep_holds_the_names_of_its_runs_in_order():
+    sweep = Sweep(SPECS)
+    assert (list(sweep), len(sweep)) == (["one", "two"], 2)
+    assert "two" in sweep
+    assert "three" not in sweep
+
+
 def test_a_run_without_a_seed_has_the_protocols_first_whatever_stands_beside_it():
     lite = SPEC.replace(protocol="lite")
     runs = Sweep({"third": lite.replace(seed=3), "usual": lite}).runs
