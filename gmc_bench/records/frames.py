@@ -173,8 +173,12 @@ def _dotted(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, An
         if isinstance(value, dict):
             yield from _dotted(value, f"{prefix}{name}.")
         else:
-            # Not a list, because frames group and join by values that can be hashed.
-            yield prefix + name, tuple(value) if isinstance(value, list) else value
+            yield prefix + name, _hashable(value)
+
+
+def _hashable(value: Any) -> Any:
+    """Return a setting with tuples for lists: frames group and join by what can be hashed."""
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _episodes(returns: Iterable[BodyReturns]) -> Iterator[dict[str, Any]]:

@@ -101,7 +101,7 @@ def test_settings_that_differ_have_columns(tmp_path):
     """Those of one method on one task; what other columns tell of does not come twice."""
     first = make_record(seed=1)
     for place, (width, hidden, steps) in enumerate(
-        [(8, [4], 64), (12, [4, 2], 128), (12, [4], 64)]
+        [(8, [4], 64), (12, [4, [2, 1]], 128), (12, [4], 64)]
     ):
         rules = {**first.config.get("protocol", {}), "env_steps": steps, "ppo": {"lr": 1e-4}}
         model = {"width": width, "hidden": hidden, "layers": 2}
@@ -111,7 +111,7 @@ def test_settings_that_differ_have_columns(tmp_path):
     for frame in (records.to_pandas(), records.episodes(), records.curves()):
         rows = frame.groupby("path").first()
         assert list(rows["model.width"]) == [8, 12, 12]
-        assert list(rows["model.hidden"]) == [(4,), (4, 2), (4,)]
+        assert list(rows["model.hidden"]) == [(4,), (4, (2, 1)), (4,)]
         assert list(rows["protocol.env_steps"]) == [64, 128, 64]
         assert len(frame.groupby(["model.width", "model.hidden"])) == 3
         assert {name for name in frame.columns if "." in name or "morphologies" in name} == {
