@@ -70,6 +70,18 @@ def share_origin(item: Any, copy: Any) -> None:
         _ORIGINS[id(copy)] = replace(origin, item=copy)
 
 
+def file_of(target: str) -> Path | None:
+    """Return the file of a target `FILE.py:ATTRIBUTE`, absolute, without links; else `None`."""
+    path, _, _ = target.rpartition(":")
+    return Path(path).expanduser().resolve() if path.endswith(".py") else None
+
+
+def lasting_target(target: str) -> str:
+    """Return a target by which its object is found again from any working folder."""
+    file = file_of(target)
+    return target if file is None else f"{file}:{target.rpartition(':')[2]}"
+
+
 def load_target(target: str, digest: str | None = None) -> Any:
     """Import `"package.module:ATTRIBUTE"` or `"path/to/FILE.py:ATTRIBUTE"`.
 

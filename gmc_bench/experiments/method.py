@@ -2,10 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 
 from gmc_bench.core.errors import ConfigError, PluginError
-from gmc_bench.core.registry import origin_of
+from gmc_bench.core.registry import file_of, lasting_target, origin_of
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.training.run_config import RunConfig
 
@@ -29,9 +28,7 @@ def load_method(name: str) -> MethodSpec:
 
 def full_name(name: str) -> str:
     """Return the name by which a run folder finds its method again from any working folder."""
-    if (file := _file(name)) is not None:
-        return f"{file}:{name.rpartition(':')[2]}"
-    return name if ":" in name else METHODS.resolve(name)
+    return lasting_target(name) if ":" in name else METHODS.resolve(name)
 
 
 def method_of(config: RunConfig) -> MethodSpec:
@@ -63,7 +60,7 @@ def method_labels(ids: Mapping[str, str]) -> dict[str, str]:
 
 
 def _place(name: str) -> str:
-    file = _file(name)
+    file = file_of(name)
     return name.rpartition(":")[0] if file is None else file.stem
 
 
@@ -73,7 +70,7 @@ def source_digest(name: str) -> str | None:
     Raises:
         ConfigError: the file cannot be read.
     """
-    file = _file(name)
+    file = file_of(name)
     if file is None:
         return None
     try:
@@ -90,7 +87,7 @@ def executed_digest(name: str, method: MethodSpec) -> str | None:
     The file may hold another text by now.
     """
     origin = origin_of(method)
-    return None if origin is None or _file(name) is None else origin.digest
+    return None if origin is None or file_of(name) is None else origin.digest
 
 
 def require_same_text(
@@ -138,9 +135,3 @@ def check_shares(config: RunConfig, method: MethodSpec) -> None:
             f"each process needs an environment, but the protocol has {envs} and --processes is "
             f"{count}; start fewer processes"
         )
-
-
-def _file(name: str) -> Path | None:
-    """Return the file of a method that is named as `FILE.py:SPEC`, without links; else `None`."""
-    path, _, _ = name.rpartition(":")
-    return Path(path).expanduser().resolve() if path.endswith(".py") else None

@@ -15,6 +15,7 @@ from gmc_bench.core.device import require_known_device
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.memory import available_memory
+from gmc_bench.core.registry import lasting_target
 from gmc_bench.core.types import Array, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout, tabulate
 from gmc_bench.envs.core import EnvironmentCore
@@ -251,7 +252,8 @@ class Policy:
             precision=options.precision,
         )
         normalizer = TokenNormalizer(table, options.normalization, separate=model.per_body)
-        name = method if isinstance(method, str) else method.id
+        # A file is found again from other working folders, too.
+        name = lasting_target(method) if isinstance(method, str) else method.id
         return cls(
             _moved(model, options.device),
             normalizer,

@@ -345,6 +345,16 @@ def test_one_file_holds_a_saved_policy(tmp_path):
     assert Policy.load(tmp_path / "old.safetensors").to_bytes() == policy.to_bytes()
 
 
+def test_a_policy_of_a_file_is_loaded_from_any_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "my.py").write_text("from recmorph import SPEC\n")
+    monkeypatch.chdir(tmp_path)
+    policy = Policy.untrained("my.py:SPEC", TASK, BODIES[:1], config=SMALL["recmorph"])
+    policy.save("walk.safetensors")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert Policy.load(tmp_path / "walk.safetensors").to_bytes() == policy.to_bytes()
+
+
 def test_a_saved_policy_that_was_changed_is_refused(tmp_path):
     path = tmp_path / "walk.safetensors"
     policy_of().save(path)
