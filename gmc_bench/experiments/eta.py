@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from gmc_bench.experiments.cell_state import SweepOverview
 from gmc_bench.experiments.events import (
     Event,
     IterationFinished,
     RecordWritten,
     RunStarted,
+    SweepMoved,
     SweepRunFailed,
     SweepRunFinished,
     SweepRunStarted,
@@ -39,7 +41,8 @@ class ETA:
     """A listener to a sweep, or to a run alone, that estimates the time left.
 
     The rest of the present task is estimated from its own speed, later tasks from that of all
-    tasks measured, scoring from the tasks scored by this process.
+    tasks measured, scoring from the tasks scored by this process. Of a launched sweep, whose runs
+    overlap, the estimate is that of who launched it.
 
     Args:
         env_steps: planned control steps of each task by name, in order; those of a sweep or a run
@@ -61,6 +64,7 @@ class ETA:
         self._scoring: list[float] = []
         self._scored_from = 0.0
         self._alone = False  # it is told of a run that is none of a sweep's
+        self._launched: SweepOverview | None = None
 
     def __call__(self, event: Event) -> None:
         """Take note of what happened."""
@@ -71,13 +75,15 @@ class ETA:
                 self._open = set(self._planned)
                 self.begin(event.config.task)
             case SweepStarted():
-                self._alone = False
+                self._alone, self._launched, self._task = False, None, ""
                 self._planned = {name: planned(config) for name, config in event.runs.items()}
                 self._open = set(self._planned)
                 for name in event.failures:
                     self.settle(name)
                 for name, record in event.records.items():
                     self.settle(name, record.env_steps, record.wall_clock_s.total)
+            case SweepMoved():
+                self._launched = event.overview
             case SweepRunStarted():
                 self.begin(event.name)
             case TrainingStarted():
@@ -127,7 +133,9 @@ class ETA:
 
     @property
     def position(self) -> str:
-        """Which task it is, e.g. `task 2 of 5`."""
+        """Which task it is, e.g. `task 2 of 5`; while there is none, how many are done."""
+        if self._task not in self._planned:
+            return f"{len(self._planned) - len(self._open)} of {len(self._planned)} tasks done"
         return f"task {list(self._planned).index(self._task) + 1} of {len(self._planned)}"
 
     def time_of(self, task: str) -> str:
@@ -136,11 +144,17 @@ class ETA:
         return self._text(None if speed is None else self._planned[task] / speed, 1)
 
     def time_left(self) -> str:
-        """Return how long everything that is left takes, e.g. `about 31 min`."""
+        """Return how long everything that is left takes, e.g. `about 31 min`.
+
+        It is `unknown` before anything was measured, and while nothing is planned.
+        """
+        if self._launched is not None:
+            seconds, is_least = self._launched.time_left, self._launched.is_least
+            return "unknown" if seconds is None else about(seconds, is_least=is_least)
         speed = self._speed()
-        if not self._open:
+        if self._planned and not self._open:
             return self._text(0.0, 0)
-        if speed is None:
+        if speed is None or not self._planned:
             return "unknown"
         left = sum(self._planned[task] for task in self._open) / speed
         training = self._training

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from gmc_bench.experiments.cell_state import SweepOverview
 from gmc_bench.experiments.eta import ETA, duration
 from gmc_bench.experiments.events import (
     IterationFinished,
     RecordWritten,
     RunStarted,
+    SweepMoved,
     SweepRunFinished,
     SweepRunStarted,
     SweepStarted,
@@ -50,6 +52,27 @@ def test_nothing_is_known_before_a_second_iteration(clock):
     # 10 steps/s: 800 steps of this task, 1000 of the next; nothing was scored yet.
     assert eta.headline() == "task 1 of 2, at least 3 min left for all"
     assert eta.time_of("b") == "at least 2 min"  # 100 s
+
+
+def test_nothing_is_known_before_anything_is_planned(clock):
+    eta = ETA(clock=clock)
+    assert eta.headline() == "0 of 0 tasks done, time left unknown"
+    train(eta, clock, "", (100, 1), (200, 10))  # a trial of a search, which tells of no start
+    assert eta.time_left() == "unknown"
+
+
+def test_runs_of_a_launched_sweep_overlap_as_its_launcher_knows(clock):
+    eta, place = ETA(clock=clock), Path("s")
+    runs = {name: SimpleNamespace(untrained=True) for name in "ab"}
+    record = SimpleNamespace(env_steps=1000, wall_clock_s=SimpleNamespace(total=100))
+    eta(SweepStarted(place, runs, {}, {"a": record}, {}))
+    eta(SweepMoved(SweepOverview(place, {}, time_left=1200.0)))
+    assert eta.headline() == "1 of 2 tasks done, about 20 min left for all"
+    eta(SweepMoved(SweepOverview(place, {})))
+    assert eta.time_left() == "unknown"
+    eta(SweepRunFinished("b", record))
+    eta(SweepMoved(SweepOverview(place, {}, time_left=0.0, is_over=True)))
+    assert eta.headline() == "2 of 2 tasks done, about 0 s left for all"
 
 
 def test_scoring_that_was_measured_counts_for_every_task_left(clock):
