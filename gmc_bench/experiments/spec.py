@@ -125,9 +125,13 @@ class ExperimentSpec:
         return cls(**content)
 
     def with_seed(self, seed: int) -> Self:
-        """Return the specification with another seed; quick, for thousands of them."""
+        """Return the specification with another seed; quick, for thousands of them.
+
+        Raises:
+            ConfigError: it is no integer.
+        """
         found = copy.copy(self)
-        object.__setattr__(found, "seed", seed)
+        object.__setattr__(found, "seed", coerce(seed, int, "seed"))
         return found
 
     def replace(self, **changes: Any) -> Self:

@@ -7,6 +7,7 @@ import json
 import operator
 import pickle
 
+import numpy as np
 import pytest
 import yaml
 
@@ -75,6 +76,12 @@ def test_settings_cannot_be_changed_in_place_and_copies_of_them_can(change, way)
     own = {**spec.settings, "model.hidden": list(spec.settings["model.hidden"])}
     change(own)
     assert spec.replace(settings=own).digest != digest == SPEC.digest
+
+
+def test_another_seed_is_checked_as_the_first_one_was():
+    assert SPEC.with_seed(np.int64(4)).digest == SPEC.replace(seed=4).digest
+    with pytest.raises(ConfigError, match="'seed' must be an integer, got 'x'"):
+        SPEC.with_seed("x")
 
 
 @pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
