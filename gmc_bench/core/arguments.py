@@ -125,8 +125,10 @@ def require_shapes(
         fix: half a sentence that says what to use.
 
     Raises:
-        ConfigError: one is missing or has another shape.
+        ConfigError: `given` is no mapping, or one is missing or has another shape.
     """
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{what} must map names to arrays, got {shown(given)}; {fix}")
     for name, shape in shapes.items():
         if name not in given:
             raise ConfigError(f"{what} holds no {name!r}; {fix}")

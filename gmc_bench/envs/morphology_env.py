@@ -1,7 +1,7 @@
 """The plain environment: one body at a time behind gymnasium's `Env`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,7 @@ from gmc_bench.envs.morphology_vector_env import (
     action_space_of,
     fresh_seed,
     height_map_space,
+    refuse_render,
     reset_option,
 )
 from gmc_bench.sim.batch import FITTING_STATE
@@ -150,16 +151,28 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             info,
         )
 
+    def render(self) -> NoReturn:
+        """Refuse: environments draw nothing.
+
+        Raises:
+            ConfigError: always; it says where pictures are made.
+        """
+        refuse_render()
+
     def get_state(self) -> dict[str, Array]:
-        """Return a copy of all that the environment needs to continue bit for bit, by name."""
+        """Return a copy of all that the environment needs to continue bit for bit, by name.
+
+        Raises:
+            ConfigError: there was no reset yet.
+        """
         return self.core.get_state() | {"ended": np.array(self._ended)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Continue from a state of `get_state` of an environment built the same way.
 
         Raises:
-            ConfigError: it is of another task, or of bodies of other sizes; then nothing was taken
-                over.
+            ConfigError: it is no state, or of another task, or of bodies of other sizes; then
+                nothing was taken over.
         """
         require_shapes(state, {"ended": ()}, "this state", FITTING_STATE)
         self.core.set_state(state)

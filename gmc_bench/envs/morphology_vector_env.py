@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
 from gmc_bench.core.arguments import require_shapes
-from gmc_bench.core.config import shown
+from gmc_bench.core.config import require_type, shown
 from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.core.integers import require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -25,6 +25,8 @@ from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.tokens.table import MorphologyTable
 
 Observation = dict[str, Any]
+WHERE_SHOWN = "a policy is shown by gmc-bench watch, replay and render"
+"""Half a sentence for those who look for pictures in an environment."""
 
 
 def action_space_of(task: Task, spec: TokenSpec) -> gymnasium.Space[Any]:
@@ -47,6 +49,15 @@ def height_map_space(spec: TokenSpec) -> gymnasium.Space[Any]:
 def fresh_seed() -> int:
     """Return a seed from the system's entropy, for an environment that was never given one."""
     return secrets.randbits(64)
+
+
+def refuse_render() -> NoReturn:
+    """Say where pictures are made, which is not in environments.
+
+    Raises:
+        ConfigError: always.
+    """
+    raise ConfigError(f"environments have no render modes and draw nothing; {WHERE_SHOWN}")
 
 
 def reset_option(options: Any, name: str) -> Any:
@@ -92,7 +103,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             drawn at every reset (see `set_sampling`).
 
     Raises:
-        GmcBenchError: see `EnvironmentCore`.
+        GmcBenchError: see `EnvironmentCore`; or `fixed` is no truth value.
     """
 
     def __init__(
@@ -105,6 +116,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         num_threads: int | None = None,
         fixed: bool = False,
     ) -> None:
+        require_type(fixed, bool, "fixed")
         self.core = EnvironmentCore(
             task, morphologies, num_envs, token_spec=token_spec, num_threads=num_threads
         )
@@ -312,8 +324,20 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
             found["height_map"] = self.core.height_map.copy()
         return found
 
+    def render(self) -> NoReturn:
+        """Refuse: environments draw nothing.
+
+        Raises:
+            ConfigError: always; it says where pictures are made.
+        """
+        refuse_render()
+
     def get_state(self) -> dict[str, Array]:
-        """Return a copy of all that the environments need to continue bit for bit, by name."""
+        """Return a copy of all that the environments need to continue bit for bit, by name.
+
+        Raises:
+            ConfigError: there was no reset yet.
+        """
         own = {"episode_return": self.episode_return.copy(), "sampling": self._sampling.copy()}
         return self.core.get_state() | own
 
@@ -333,8 +357,8 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Continue from a state of `get_state` of an environment built the same way.
 
         Raises:
-            ConfigError: it is of another task, of bodies of other sizes or of another number of
-                environments; then nothing was taken over.
+            ConfigError: it is no state, or of another task, of bodies of other sizes or of another
+                number of environments; then nothing was taken over.
         """
         shapes = {"episode_return": (self.num_envs,), "sampling": (len(self.table),)}
         require_shapes(state, shapes, "this state", FITTING_STATE)

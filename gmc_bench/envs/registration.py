@@ -114,12 +114,11 @@ def require_known(environment: type[Any], options: dict[str, Any], others: tuple
     Raises:
         ConfigError: no such option, or a render mode.
     """
+    from gmc_bench.envs.morphology_vector_env import WHERE_SHOWN
+
     render_mode = options.pop("render_mode", None)  # gymnasium may hand over a None
     if render_mode is not None:
-        raise ConfigError(
-            f"environments have no render modes, got {render_mode!r}; a policy is shown by "
-            f"gmc-bench watch, replay and render"
-        )
+        raise ConfigError(f"environments have no render modes, got {render_mode!r}; {WHERE_SHOWN}")
     parameters = inspect.signature(environment).parameters.values()
     known = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
     for name in options:

@@ -349,7 +349,9 @@ class BatchSimulator:
     def _hosted(self, row: int) -> HostedModel:
         found = self._data[row]
         if found is None:
-            raise ConfigError(f"row {row} hosts no model yet; call assign and reset or place first")
+            raise ConfigError(
+                f"row {row} hosts no model yet; call reset first, in a BatchSimulator after assign"
+            )
         return found
 
     def _kept(self) -> dict[str, Array]:

@@ -176,6 +176,17 @@ def test_a_step_before_the_first_reset_is_refused(env):
 
 
 @pytest.mark.parametrize("kind", [MorphologyEnv, partial(MorphologyVectorEnv, num_envs=2)])
+def test_what_an_environment_cannot_do_is_refused_with_what_to_do(kind):
+    env = kind(TASK, (chain(3),))
+    with pytest.raises(ConfigError, match=r"draw nothing; a policy is shown by .* watch, replay"):
+        env.render()
+    with pytest.raises(ConfigError, match="hosts no model yet; call reset first"):
+        env.get_state()
+    with pytest.raises(ConfigError, match="state must map names to arrays, got None; "):
+        env.set_state(None)
+
+
+@pytest.mark.parametrize("kind", [MorphologyEnv, partial(MorphologyVectorEnv, num_envs=2)])
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
 def test_an_environment_is_neither_copied_nor_pickled(kind, copied):
     """Tasks have functions that cannot be pickled, so the environment speaks before they do."""

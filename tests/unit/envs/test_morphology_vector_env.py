@@ -290,6 +290,12 @@ def test_a_larger_layout_changes_nothing_but_the_padding(make_env, draw_actions)
         np.testing.assert_array_equal(found[1], expected[1])
 
 
+@pytest.mark.parametrize("fixed", ["no", None, 0])
+def test_what_says_neither_that_bodies_are_fixed_nor_that_they_are_not_is_refused(make_env, fixed):
+    with pytest.raises(ConfigError, match=f"'fixed' must be .*, got {fixed!r}"):
+        make_env(fixed=fixed)
+
+
 def test_errors_say_what_was_got_and_what_was_expected(make_env):
     env = make_env()
     with pytest.raises(ConfigError, match="stepped before it was reset; call reset first"):
