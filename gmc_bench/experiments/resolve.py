@@ -1,19 +1,19 @@
 """Resolution of a specification into the settings of a run."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
-from gmc_bench.core.config import nest, to_dict, with_overrides
+from gmc_bench.core.config import leaves, nest, shown, to_dict, with_overrides
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.devices import check_device
 from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
-from gmc_bench.experiments.spec import GROUPS, ExperimentSpec, flatten
+from gmc_bench.experiments.spec import GROUPS, ExperimentSpec
 from gmc_bench.methods import MethodSpec
 from gmc_bench.records.environment import GitState, git_state
 from gmc_bench.records.seeds import further_seeds
@@ -221,6 +221,7 @@ def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> 
     protocol = with_overrides(usual[0], nest(changes["protocol"]))
     try:
         method_config = with_overrides(usual[1], nest(changes["model"]), "model.")
+        _require_same_mappings(usual[1], method_config)
     except ConfigError as error:  # of several methods, it would be unclear which
         raise ConfigError(f"method {choice.method.id!r}: {error}") from error
     untuned = choice.before_tuning
@@ -234,6 +235,17 @@ def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> 
         *((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
     )
     return _Decided(choice, protocol, method_config, tokens, reasons)
+
+
+def _require_same_mappings(before: Any, after: Any) -> None:
+    """Raise if settings changed a mapping, whose own keys cannot be told from names of settings."""
+    differing = changed(before, after)
+    for name, value, _ in leaves(after):
+        if isinstance(value, Mapping) and name in differing:
+            raise ConfigError(
+                f"'model.{name}' is a mapping, which settings cannot change, got {shown(value)} "
+                f"for it; add a preset with this mapping to the method, and choose that preset"
+            )
 
 
 def unofficial_reasons(spec: ExperimentSpec, num_train: int) -> tuple[str, ...]:
@@ -310,8 +322,10 @@ def _reasons_of_seed(seed: int, protocol: Protocol) -> tuple[str, ...]:
 
 def changed(before: Any, after: Any) -> list[str]:
     """Return the dotted names of settings that differ between two configurations."""
-    old, new = flatten(to_dict(before)), flatten(to_dict(after))
-    return sorted(name for name in new if new[name] != old.get(name))
+    # A mapping counts as a whole: an entry that it has no more is a change, too.
+    old, new = ({name: value for name, value, _ in leaves(item)} for item in (before, after))
+    missing = object()
+    return sorted(name for name in old | new if old.get(name, missing) != new.get(name, missing))
 
 
 def checkout(besides: Sequence[str] = ()) -> GitState:

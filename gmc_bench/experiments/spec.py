@@ -56,8 +56,8 @@ class ExperimentSpec:
     """Body set, or the first N bodies of one as `SET:N`; by default the suite's."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changes by dotted name: of the protocol (`ppo.lr`), of the method (`model.width`) and of how
-    bodies are shown (`tokens.order`). Nested mappings will do as well. What is kept is a copy,
-    which cannot be changed in place."""
+    bodies are shown (`tokens.order`). Nested mappings will do as well; a setting that is a mapping
+    itself cannot be changed. What is kept is a copy, which cannot be changed in place."""
     untrained: bool = False
     """Train nothing: score the weights that training would start from, as a reference."""
     precision: Precision = "float32"
@@ -191,6 +191,8 @@ def flatten(
 ) -> dict[str, Any]:
     """Return nested settings by dotted name, sorted, in values that JSON and YAML have.
 
+    An empty mapping below a group is kept as a value, so that it is refused where none fits.
+
     Args:
         content: the settings.
         prefix: put before each name.
@@ -207,7 +209,12 @@ def flatten(
     flat: dict[str, Any] = {}
     for key, value in content.items():
         name = prefix + str(key).replace("-", "_")
-        items = flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: _plain(value)}
+        if not isinstance(value, Mapping):
+            items = {name: _plain(value)}
+        elif value or "." not in name:
+            items = flatten(value, f"{name}.")
+        else:  # an empty group changes nothing, but this may be the value of a setting
+            items = {name: {}}
         for dotted, item in items.items():
             if dotted in flat:
                 raise ConfigError(f"{dotted!r} is given more than once; keep one of them")

@@ -1,6 +1,6 @@
 """From a specification to the settings of a run."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -41,6 +41,67 @@ def test_each_suite_has_its_own_bodies_where_none_are_named(tiny_set, monkeypatc
     specs = [SPEC.replace(suite=suite, bodies=None) for suite in ("unimal", "closed-loop")]
     found = [item.config.morphologies for item in resolve_all(specs, elsewhere=False)]
     assert found == ["tiny", "loops"]
+
+
+WITH_MAPPINGS = """
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from recmorph import SPEC
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SPEC.config_class()):
+    groups: Mapping[str, int] = field(default_factory=lambda: {"a": 0, "b-c": 2})
+    none: dict[str, int] = field(default_factory=dict)
+
+
+SPEC = replace(SPEC, id="with-mappings", config=Config)
+"""
+
+
+@pytest.fixture
+def with_mappings(tmp_path, tiny_set):
+    """Return the specification of a method with mappings among its settings."""
+    (tmp_path / "mine.py").write_text(WITH_MAPPINGS)
+    return SPEC.replace(method=f"{tmp_path}/mine.py:SPEC")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.groups": {"a": 0}},
+        {"model.groups": {}},
+        {"model": {"groups": {}}},
+        {"model.groups": {"a": 0, "b-c": 2}},
+        {"model.groups.a": 1},
+        {"model.none": {"a.b": 1}},
+    ],
+)
+def test_a_mapping_of_a_method_is_no_setting(with_mappings, changes):
+    """Its keys could not be told from names of settings."""
+    with pytest.raises(
+        ConfigError, match=r"'model.\w+' is a mapping, which settings cannot change"
+    ):
+        resolve(with_mappings.replace(settings=changes))
+
+
+def test_what_changes_no_mapping_is_official(with_mappings):
+    changes = {"model.none": {}, "tokens": {}, "ppo": {}}
+    config = resolve(with_mappings.replace(settings=changes)).config
+    assert config.method_config["groups"] == {"a": 0, "b-c": 2}
+    assert config.unofficial_reasons == ()
+
+
+@pytest.mark.parametrize("other", [{}, {"a": 0}, {"a": 0, "b": 2, "c": 1}, {"a": 0, "b": 1}])
+def test_a_mapping_counts_as_a_whole(other):
+    @dataclass(frozen=True)
+    class Config:
+        groups: dict[str, int]
+        width: int = 1
+
+    assert resolving.changed(Config({"a": 0, "b": 2}), Config(other)) == ["groups"]
+    assert resolving.changed(Config(other), Config(dict(other))) == []
 
 
 def test_settings_reach_protocol_method_and_tokens():
