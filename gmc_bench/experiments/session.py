@@ -25,7 +25,7 @@ from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic, too_large
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.policies.size import TRAINED, WEIGHT, count_parameters, within_memory
-from gmc_bench.policies.torch_state import TorchState, drawing_apart
+from gmc_bench.policies.torch_state import TorchState, drawing_apart, require_gradients
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
@@ -126,8 +126,8 @@ def check_networks(session: Session, *, trains_here: bool = True) -> None:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
             shape; or what the method keeps of its trials is not what they found.
         ConfigError: the networks need more memory than is free, separate weights per body meet
-            several token orders per body, or a rollout is no whole number of the sequences that the
-            method's training unrolls.
+            several token orders per body, a rollout is no whole number of the sequences that the
+            method's training unrolls, or torch's inference mode is on.
     """
     check_shares(session.config, session.method)
     require_kept(session.method)  # a record holds the trials: after training it would be late
@@ -140,6 +140,8 @@ def check_networks(session: Session, *, trains_here: bool = True) -> None:
         with _within_memory(session, trains_here=trains_here) as require:
             networks = make_networks(session)
             require(networks.num_parameters())
+        if trains_here and session.env_steps:
+            require_gradients(networks)
     except MemoryError as error:
         raise too_large(session.method, str(error)) from error
     steps, length = networks.sequence_length, session.config.protocol.rollout_length

@@ -1,4 +1,4 @@
-"""Torch's generators and number of threads, global to a process, lent to one piece of work."""
+"""Torch's generators, threads and gradients, global to a process, lent to one piece of work."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch import nn
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.precision import Precision
 
 P = ParamSpec("P")
@@ -21,7 +23,8 @@ class TorchState:
     Networks with dropout draw from torch's own generators, of which all of a process share one per
     device, and the last bits of a product depend on the number of threads. `in_use` puts the
     work's states and threads in their place, and the process's back at its end; so nothing that
-    draws meanwhile changes the work, nor the work anything else.
+    draws meanwhile changes the work, nor the work anything else. Gradients are switched on for the
+    work, also where the caller has switched them off.
 
     Args:
         num_threads: of the networks.
@@ -45,6 +48,7 @@ class TorchState:
         self._rounding = ("high", True) if precision == "tf32" else ("highest", False)
         self._device = torch.device(device)
         self._takes_turns = takes_turns
+        self._gradients = True
         self._cpu, self._gpu = torch.Tensor(), torch.Tensor()
         self.seed(seed)
 
@@ -114,11 +118,32 @@ class TorchState:
         torch.set_rng_state(self._cpu)
         torch.set_num_threads(self._num_threads)
         self._cpu, self._num_threads = cpu, threads
+        gradients = torch.is_grad_enabled()
+        torch.set_grad_enabled(self._gradients)
+        self._gradients = gradients
         if self._has_gpu:
             gpu = torch.cuda.get_rng_state(self._device)
             torch.cuda.set_rng_state(self._gpu, self._device)
             self._gpu = gpu
             self._rounding = exchange_rounding(self._rounding)
+
+
+def require_gradients(model: nn.Module) -> None:
+    """Raise where tensors are made without what gradients need, so that no method is blamed.
+
+    Args:
+        model: the networks to be trained.
+
+    Raises:
+        ConfigError: torch's inference mode is on, or was when the networks were made.
+    """
+    on = torch.is_inference_mode_enabled()
+    if on or any(parameter.is_inference() for parameter in model.parameters()):
+        when = "is on" if on else "was on when the policy was made"
+        raise ConfigError(
+            f"training needs gradients, but torch.inference_mode() {when}; make and train policies "
+            f"outside of it"
+        )
 
 
 def exchange_rounding(rounding: tuple[str, bool]) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ from gmc_bench.core.types import Array
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.policies.policy import Policy, run_seeds
-from gmc_bench.policies.torch_state import TorchState
+from gmc_bench.policies.torch_state import TorchState, require_gradients
 from gmc_bench.records.environment import stated_origin
 from gmc_bench.suites.method_rules import training_rules
 from gmc_bench.suites.protocol import Protocol
@@ -73,8 +73,8 @@ class Trainer:
 
     Raises:
         ConfigError: the environments are too few or too many, show other tokens than the policy
-            reads, or a policy for each body is to be trained on several sequences of a body or by
-            several processes.
+            reads, a policy for each body is to be trained on several sequences of a body or by
+            several processes, or torch's inference mode is on or was so when the policy was made.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Trainer:
                 "the policy was read without its critic and cannot be trained; give one that "
                 "'Policy.untrained' or 'Policy.save' made"
             )
+        require_gradients(policy.model)
         keep_freed_memory()
         self.env, self.policy, self.model = env, policy, policy.model
         self.num_threads = num_threads

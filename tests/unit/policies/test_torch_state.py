@@ -48,6 +48,19 @@ def test_it_is_given_back_where_the_work_or_who_is_called_aside_fails(aside, tak
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_work_has_gradients_whatever_the_caller_has(outside):
+    work = TorchState(1, "cpu", 3)
+    with torch.set_grad_enabled(outside):
+        for _ in range(2):
+            with work.in_use():
+                assert torch.is_grad_enabled()
+                with torch.no_grad():
+                    assert work.aside(torch.is_grad_enabled)() == outside
+                    assert not torch.is_grad_enabled()
+            assert torch.is_grad_enabled() == outside
+
+
 def test_who_is_called_aside_may_wait_for_other_work():
     """That of another thread, which takes its turn meanwhile."""
     first, second, found = TorchState(1, "cpu", 3), TorchState(1, "cpu", 3), []

@@ -18,6 +18,8 @@ from gmc_bench.experiments import execution
 from gmc_bench.experiments.events import CheckpointWritten
 from gmc_bench.methods import METHODS
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.policy import Policy
+from gmc_bench.policies.torch_state import require_gradients
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.suites.protocol import PPOConfig
 from gmc_bench.tasks.unimal_ft import TASK
@@ -66,6 +68,27 @@ def test_what_listeners_draw_changes_nothing_and_is_not_changed(make_trainer):
     same_statistics(disturbed, whole)
     assert [drawn for drawn, _ in found] == expected
     assert [count for _, count in found] == [threads, *range(threads + 2, threads + 6)]
+
+
+def test_a_trainer_has_gradients_where_its_caller_has_none(make_trainer):
+    usual, found = make_trainer("usual"), []
+    usual.train()
+    with torch.no_grad():
+        other = make_trainer("other")
+        other.train(lambda _: found.append(torch.is_grad_enabled()))
+    assert outcome(other) == outcome(usual)
+    assert not any(found)
+
+
+def test_training_in_torchs_inference_mode_is_refused(make_trainer):
+    with torch.inference_mode():
+        with pytest.raises(
+            ConfigError, match=r"gradients, but torch.inference_mode\(\) is on; make"
+        ):
+            make_trainer("never")
+        policy = Policy.untrained("recmorph", TASK, (chain(3),))
+    with pytest.raises(ConfigError, match=r"inference_mode\(\) was on when the policy was made"):
+        require_gradients(policy.model)
 
 
 def test_trainers_in_threads_take_turns(make_trainer):
