@@ -435,6 +435,28 @@ def test_networks_are_float32_whatever_torchs_default_type_is(tmp_path):
         torch.set_default_dtype(torch.float32)
 
 
+def test_networks_are_made_on_the_cpu_whatever_torchs_default_device_is(tmp_path):
+    policy_of().save(tmp_path / "walk.safetensors")
+    with (
+        torch.device("meta"),
+        pytest.raises(ConfigError, match=r"device meta by default here, but"),
+    ):
+        Policy.load(tmp_path / "walk.safetensors")
+
+
+@pytest.mark.parametrize("method", ["metamorph", "smr"])
+def test_networks_run_in_their_own_precision_where_the_caller_has_autocast(method, tmp_path):
+    env, found = MorphologyEnv(TASK, BODIES, token_spec=SPEC), []
+    policy_of(method).save(tmp_path / "walk.safetensors")
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            policy = Policy.load(tmp_path / "walk.safetensors")
+            observation, _ = env.reset(seed=1)
+            policy.reset(env)
+            found.append([policy.act(observation) for _ in range(2)])
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_policy_on_bodies_remembers_as_its_networks_do():
     """Also what it has done."""
     policy, index = policy_of("smr"), np.arange(3)
