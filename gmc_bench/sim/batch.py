@@ -1,5 +1,6 @@
 """Many simulations of unlike bodies, advanced by one call on all cores."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,10 @@ body."""
 
 FITTING_STATE = "use one of as many environments of the same task and bodies"
 """Advice in the error about a state that does not fit."""
+
+
+_pool_process: int | None = None
+"""The process that first used the pool of threads."""
 
 
 def available_threads() -> int:
@@ -159,6 +164,7 @@ class BatchSimulator:
     def _use_threads(self) -> None:
         # One thread leaves the pool alone, so that the process can still be forked.
         if self.num_threads > 1:
+            _require_pool(self.num_threads)
             numba.set_num_threads(self.num_threads)
 
     def seed(self, seed: int) -> None:
@@ -205,7 +211,7 @@ class BatchSimulator:
             readings: (B, L, 13 + 2 J) float32; the given rows are written.
 
         Raises:
-            ConfigError: a row hosts no model.
+            ConfigError: a row hosts no model, or the process was forked from one with threads.
         """
         self._check_hosts(self.addresses[rows])
         self._use_threads()
@@ -289,7 +295,7 @@ class BatchSimulator:
                 written of the others.
 
         Raises:
-            ConfigError: a row hosts no model.
+            ConfigError: a row hosts no model, or the process was forked from one with threads.
         """
         self._check_hosts(self.addresses)
         self._use_threads()
@@ -454,6 +460,23 @@ class BatchSimulator:
     def _state_sizes(self, model_index: IntArray) -> list[int]:
         """Return how many numbers of `physics` belong to each row."""
         return [mujoco.mj_stateSize(self.models[k].model, _STATE) for k in model_index]
+
+
+def _require_pool(num_threads: int) -> None:
+    """Raise in a process that was forked from one with a pool of threads, which it lacks.
+
+    GNU's OpenMP would end it by a signal.
+    """
+    global _pool_process
+    process = os.getpid()
+    if _pool_process is None:
+        _pool_process = process
+    if process != _pool_process and numba.threading_layer() == "omp":
+        raise ConfigError(
+            f"a process that was forked after its parent had stepped on several threads cannot "
+            f"step on {num_threads}; start it by multiprocessing.get_context('spawn'), or give "
+            f"num_threads=1"
+        )
 
 
 def _start_state(model: Any) -> DoubleArray:

@@ -1,8 +1,10 @@
 import copy
+import multiprocessing
 import pickle
 from dataclasses import replace
 
 import mujoco
+import numba
 import numpy as np
 import pytest
 
@@ -132,6 +134,36 @@ def test_many_rows_start_and_step_alike_on_one_thread_and_on_two(make_batch):
             numbers += [readings.tobytes(), batch.torso_position.tobytes()]
         found.append((numbers, batch.streams.tobytes()))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_steps_on_one_thread_alone(make_batch, num_threads):
+    """On several, OpenMP would end it by a signal."""
+    if available_threads() < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("needs two cores, and a system that forks")
+    batch, readings = make_batch(3, 2)
+    batch.reset(ALL, 0.005, readings)
+    if numba.threading_layer() != "omp":
+        pytest.skip("needs OpenMP")
+    batch, readings = make_batch(3, num_threads)
+    batch.reset(ALL, 0.005, readings)
+    context = multiprocessing.get_context("fork")
+    told = context.SimpleQueue()
+
+    def step():
+        try:
+            batch.step(np.zeros((3, 10), np.float32), readings)
+            told.put("stepped")
+        except ConfigError as error:
+            told.put(str(error))
+
+    process = context.Process(target=step)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    refused = "a process that was forked after its parent had stepped on several threads"
+    assert told.get().startswith("stepped" if num_threads == 1 else refused)
 
 
 def test_one_step_is_four_engine_steps_under_the_mapped_controls(make_batch, models):
