@@ -29,6 +29,8 @@ from gmc_bench.records.weights import find_record, weights_of
 from gmc_bench.training.run_config import RunConfig
 
 if TYPE_CHECKING:
+    import torch
+
     from gmc_bench.bodies.schema import MorphologySet
     from gmc_bench.core.types import Mode, Split
     from gmc_bench.experiments.evaluation import Evaluation
@@ -314,7 +316,7 @@ class Experiment:
         """
         return self.load_policy()
 
-    def load_policy(self, device: str | None = None) -> "Policy":
+    def load_policy(self, device: "str | torch.device | None" = None) -> "Policy":
         """Return the trained policy.
 
         Args:
@@ -328,7 +330,7 @@ class Experiment:
         from gmc_bench.experiments.session import load_trained
 
         session = self.session
-        device = device or device_here(session.config.device)
+        device = str(device or device_here(session.config.device))
         session = replace(session, config=replace(session.config, device=device))
         return load_trained(session, folder)
 
@@ -358,7 +360,7 @@ def evaluate(path: Path | str, **options: Any) -> "Evaluation":
     return Experiment.open(path).evaluate(**options)
 
 
-def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
+def load_policy(path: Path | str, device: "str | torch.device" = "cpu") -> "Policy":
     """Return a trained policy.
 
     Args:
@@ -372,6 +374,7 @@ def load_policy(path: Path | str, device: str = "cpu") -> "Policy":
         RunFolderError: the folder is not that of a run.
         ConfigError: torch has no such device here, or networks do not run on it.
     """
+    device = str(device)
     path = find_record(as_path(path, "a run, a policy or a record"))
     if path.suffix == ".json":
         kept = weights_of(path)

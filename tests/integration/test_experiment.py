@@ -242,7 +242,7 @@ def test_a_run_of_a_machine_with_a_gpu_is_scored_on_one_without(finished_run, tm
 
 
 def test_the_policy_drives_an_environment(finished_run, tmp_path):
-    policy = gmc_bench.load_policy(finished_run.path)
+    policy = gmc_bench.load_policy(finished_run.path, device=torch.device("cpu"))
     env = gmc_bench.make_env("unimal-ft", "tiny", token_spec=policy.spec)
     observation, _ = env.reset(seed=0, options={"morphology": "star-3"})
     policy.reset(env)
