@@ -19,7 +19,7 @@ from gmc_bench.experiments.evolution import (
     evolve,
     evolve_set,
 )
-from gmc_bench.experiments.lease import FolderInUseError
+from gmc_bench.experiments.lease import NAME, FolderInUseError, LeaseLostError
 from gmc_bench.generation.evolution import Evolution, Generation
 
 TINY = Evolution(
@@ -42,8 +42,11 @@ def _policies(folder):
 
 
 def test_evolution_goes_on_to_the_same_bits(data, monkeypatch, capsys):
-    events = []
-    whole = evolve(TINY, listener=events.append)
+    events, went_on, go_on = [], [], evolution._go_on
+    with monkeypatch.context() as noting:
+        noting.setattr(evolution, "_go_on", lambda *a: went_on.append(a) or go_on(*a))
+        whole = evolve(TINY, listener=events.append)
+    assert len(went_on) == 1  # the second generation, with what the first has learned
     weights = _policies(evolution_folder(TINY))
     assert whole.number == 2
     assert len(whole.lineages) == 4
@@ -107,14 +110,28 @@ def test_a_generation_goes_on_with_what_the_one_before_has_learned():
     assert epochs == [1, 0]  # its rates begin anew
 
 
-def test_bodies_that_finished_no_episode_are_the_least_fit(data, monkeypatch):
+def _train_nothing(monkeypatch, train=lambda tell: None):
+    """Let generations of four bodies have returns without training."""
     tracker = SimpleNamespace(body_returns=np.array([-1.0, np.nan, -9.0, 3.0]))
-    trainer = SimpleNamespace(tracker=tracker, env_steps_planned=0, train=lambda tell: None)
+    trainer = SimpleNamespace(tracker=tracker, env_steps_planned=0, train=train)
     monkeypatch.setattr(evolution, "breed", lambda *_: ({(k,): named(k) for k in range(4)}, 4))
     monkeypatch.setattr(evolution, "_trainer", lambda *_: trainer)
     monkeypatch.setattr(evolution, "_state", lambda *_: {})
+
+
+def test_bodies_that_finished_no_episode_are_the_least_fit(data, monkeypatch):
+    _train_nothing(monkeypatch)
     monkeypatch.setattr(evolution, "write_checkpoint", lambda *_: None)
     assert evolve(replace(TINY, generations=1)).ranked == ((3,), (0,), (2,), (1,))
+
+
+def test_who_lost_the_folder_while_training_writes_no_generation(data, monkeypatch):
+    """Another process has taken it over, and writes that very generation."""
+    folder = evolution_folder(TINY)
+    _train_nothing(monkeypatch, lambda tell: (folder / NAME).write_text('{"token": "another"}'))
+    with pytest.raises(LeaseLostError, match="was taken over by"):
+        evolve(replace(TINY, generations=1))
+    assert [path.name for path in folder.glob("[!.]*")] == ["evolution.json"]
 
 
 def test_test_bodies_are_as_fit_as_train_bodies(data, monkeypatch):
