@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gmc_bench.core.errors import CheckpointError, RecordError
+from gmc_bench.leaderboard import submission
 from gmc_bench.leaderboard.board import read_board
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.leaderboard.submission import (
@@ -21,8 +22,9 @@ from gmc_bench.leaderboard.submission import (
     add,
     read_finished_run,
 )
-from gmc_bench.records.ledger import read_ledger
+from gmc_bench.records.ledger import Kind, append, read_ledger
 from gmc_bench.records.schema import TunedSettings
+from gmc_bench.records.signature import signature_file
 from gmc_bench.records.store import LEDGER_NAME, RECORD_NAME, read_record, write_record
 from gmc_bench.records.weights import MAX_MIB, weights_name
 from gmc_bench.robots.friction import FrictionPair
@@ -222,6 +224,23 @@ def test_no_action_on_two_tasks_has_one_file_of_weights(tmp_path: Path) -> None:
         add([replace(item, rules=rules, weights=method.encode)], root)
     assert len(read_board(root).records) == 2
     assert read_board(root).weights[digest].read() == b"here"
+
+
+def test_every_file_is_there_before_its_line_in_the_ledger(
+    tmp_path: Path, runs: list[Submission], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a kill in between leaves a file that is refused, and no line without its file."""
+    there = []
+
+    def note(ledger: Path, kind: Kind, file: str, digest: str) -> None:
+        there.append((kind, (ledger.parent / file).is_file()))
+        append(ledger, kind, file, digest)
+
+    monkeypatch.setattr(submission, "append", note)
+    monkeypatch.setattr(submission, "missing_signature", lambda *_: "")
+    signature_file(runs[0].folder / RECORD_NAME).write_text("signed")
+    add(runs[:1], tmp_path / "board")
+    assert there == [("weights", True), ("record", True), ("signature", True)]
 
 
 def test_what_was_left_out_of_an_interrupted_command_can_be_added(
