@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gmc_bench.core.errors import RecordError
+from gmc_bench.leaderboard import board as boards
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.board import (
     VERIFICATIONS,
@@ -404,6 +405,20 @@ def test_a_failure_of_what_does_not_rank_stands_until_it_passes(board: Path) -> 
     passed = (*ranked.parts, VerifiedPart(**NO_RANK))
     add_verification(board, ranked.model_copy(update={"parts": passed}))
     assert _verified(board) == [1]
+
+
+def test_a_verification_is_there_before_its_line_in_the_ledger(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a kill in between leaves a file that does not count, and no line without its file."""
+    there = []
+
+    def note(ledger: Path, kind: Kind, file: str, digest: str) -> None:
+        there.append((kind, (ledger.parent / file).is_file()))
+
+    monkeypatch.setattr(boards, "append", note)
+    add_verification(board, _verification(_record(0), passed=True))
+    assert there == [("verification", True)]
 
 
 def test_the_same_outcome_in_the_same_second_is_there_once(board: Path) -> None:
