@@ -264,6 +264,20 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_is_on_disk_with_all_its_content_when_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "x", []
+
+    def note(handle: int) -> None:
+        found = os.fstat(handle)
+        synced.append((found.st_ino, found.st_size, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_atomic(path, b"data")
+    assert (path.stat().st_ino, 4, False) in synced
+
+
 def test_an_interrupt_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
