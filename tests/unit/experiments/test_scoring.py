@@ -296,20 +296,25 @@ def test_scoring_takes_what_it_is_asked_for_and_says_how_far_it_is(config, tiny_
 
 
 def test_residuals_of_loops_are_those_of_each_body(config, monkeypatch):
-    monitor = LoopMonitor(2)
-    monitor.largest[:, 0], monitor.counts[:, 0] = (0.25, 0.5), 1
-    monkeypatch.setattr(scoring, "make_loop_monitor", lambda bodies: monitor)
-    seen = []
+    monitors = []
+
+    def make(bodies):
+        monitors.append(LoopMonitor(len(bodies)))
+        return monitors[-1]
 
     def fake(evaluation, policy, observers):
-        seen.append(observers[1:])
+        (monitor,) = observers[1:]
+        assert monitor is monitors[-1]
+        monitor.largest[:, 0] = 0.25 * len(monitors), 0.5 * len(monitors)
+        monitor.counts[:, 0] += 1
         return [[EpisodeResult(1.5, 10, "fell")] for _ in evaluation.bodies]
 
+    monkeypatch.setattr(scoring, "make_loop_monitor", make)
     monkeypatch.setattr(scoring.Scoring, "run", fake)
-    only = {"splits": ("train",), "modes": ("deterministic",), "episodes": 1}
+    only = {"splits": ("train",), "modes": ("deterministic", "stochastic"), "episodes": 1}
     returns = scoring.score(sessions.open_session(config), None, **only)
-    assert seen == [(monitor,)]
-    assert [item.loops.largest for item in returns] == [0.25, 0.5]
+    assert [item.loops.largest for item in returns] == [0.25, 0.5, 0.5, 1.0]
+    assert {item.loops.samples for item in returns} == {1}  # of a mode alone
 
 
 def test_a_policy_per_body_is_scored_on_its_own_bodies(config, monkeypatch):
