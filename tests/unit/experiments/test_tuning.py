@@ -194,6 +194,17 @@ def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch)
         Tuning.open("t").resume()
 
 
+def test_a_trial_has_the_returns_and_the_time_of_all_its_seeds(tiny_set, monkeypatch):
+    def run(tune, folder, number, settings, seed):
+        return tuning._Run(100.0 * number + seed, seed / 2, {})
+
+    monkeypatch.setattr(Tuning, "_run", run)
+    result = Tuning(SPEC, seeds=(5, 8), out="t").run()
+    assert [trial.returns for trial in result.trials] == [{5: 5.0, 8: 8.0}, {5: 105.0, 8: 108.0}]
+    assert [trial.value for trial in result.trials] == [6.5, 106.5]
+    assert [trial.core_seconds for trial in result.trials] == [6.5, 6.5]
+
+
 @pytest.fixture
 def later_trials_diverge(monkeypatch):
     resume = tuning.Experiment.resume
