@@ -16,6 +16,7 @@ from gmc_bench.evaluation import friction as module
 from gmc_bench.evaluation.friction import measure_friction
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.methods.policy import ActorCritic
+from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.policies.normalization import TokenNormalizer
 from gmc_bench.policies.policy import Policy
 from gmc_bench.robots import GO1, GO2
@@ -245,6 +246,22 @@ def test_a_simulation_that_breaks_counts_as_a_fall(bodies, monkeypatch):
     metrics = found["restarts"]
     assert (metrics["diverged"], metrics["falls"], metrics["episodes"]) == (2, 2, 3)
     assert found["single_life"]["fall_rate"] == 50.0
+
+
+def test_who_starts_again_is_the_robot_that_it_was(bodies, monkeypatch):
+    """The second of two breaks in its fourth step; the first goes on."""
+    act, hosted = BoundPolicy.act, []
+
+    def breaking(bound, core):
+        hosted.append((*core.morphology_index.tolist(), *bound.sequences.tolist()))
+        if core.episode_length[1] == 3:
+            core.simulator.data(1).warning[mujoco.mjtWarning.mjWARN_CONTACTFULL].number = 1
+        return act(bound, core)
+
+    monkeypatch.setattr(BoundPolicy, "act", breaking)
+    found = measure(bodies[:2], pairs={"nominal": NOMINAL}, seconds=0.14, num_envs=1)
+    assert hosted == [(0, 1, 0, 1)] * 7
+    assert [item["restarts"]["diverged"] for item in found] == [0, 1]
 
 
 def test_results_come_friction_by_friction_with_the_rule_they_were_made_with(bodies):
