@@ -4,6 +4,7 @@ import contextlib
 import re
 import socket
 import sys
+import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,7 +13,13 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.experiments.launchers import Cell, Ended, ray_tasks
-from gmc_bench.experiments.launchers.ray_tasks import Post, RayLauncher, RayOptions, run_alone
+from gmc_bench.experiments.launchers.ray_tasks import (
+    Post,
+    RayLauncher,
+    RayOptions,
+    run_alone,
+    run_on_node,
+)
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
 
@@ -50,7 +57,8 @@ class Remote:
     """A `Post` called as Ray calls actors: `post.send.remote(...)`."""
 
     def __init__(self, post):
-        self.last, self.send = (SimpleNamespace(remote=f) for f in (post.last, post.send))
+        for method in (post.last, post.send, post.fetch, post.forget):
+            setattr(self, method.__name__, SimpleNamespace(remote=method))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +166,67 @@ def test_what_no_node_holds_is_refused_unless_the_cluster_may_grow(asked, cell, 
 )
 def test_a_task_that_ended_was_lost_or_not(asked, tmp_path, outcome, ended):
     assert RayLauncher(RayOptions(), tmp_path)._ended("a", outcome) == ended
+
+
+def test_what_a_cell_sent_last_arrives_before_it_counts_as_ended(asked, tmp_path):
+    """Also if it ends while the driver asks; what it sent is then forgotten."""
+    post = Post()
+
+    def wait(references, *, num_returns, timeout):
+        post.send("a", whole(2))
+        return references, []
+
+    sys.modules["ray"].wait = wait
+    launcher = RayLauncher(RayOptions(shared=False), tmp_path, {"a": 0}, Remote(post))
+    assert launcher.poll() == [Ended("a")]
+    assert (tmp_path / "a/checkpoints/00000002/checkpoint.json").is_file()
+    assert post.last("a") == {}
+
+
+class Worker:
+    """A worker that ends some time after it is asked to stop, and leaves a file."""
+
+    stdin = None
+
+    def __init__(self, sweep, name, *, threads):
+        self.folder, self.left = Path(sweep, name), None
+
+    def send_signal(self, number):
+        self.left = 5
+
+    def poll(self):
+        if self.left is None or self.left > 0:
+            self.left = self.left and self.left - 1
+            return None
+        (self.folder / "left").write_text("c")
+        return 3
+
+    def kill(self):
+        """Leave nothing."""
+
+    def wait(self):
+        """Have ended."""
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_who_cancels_a_task_waits_for_the_checkpoint_of_its_worker(
+    asked, monkeypatch, tmp_path, shared
+):
+    post = Post()
+
+    def sleep(seconds):
+        if seconds == ray_tasks._WATCH_S:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ray_tasks, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    monkeypatch.setattr(ray_tasks, "start_worker", Worker)
+    (tmp_path / "a").mkdir()
+    alone = (run_alone, b"plan", whole(1), "a", 1, Remote(post), 30.0)
+    run, *arguments = (run_on_node, str(tmp_path), "a", 1) if shared else alone
+    with pytest.raises(KeyboardInterrupt):
+        run(*arguments)
+    assert (tmp_path / "a/left").is_file() == shared
+    assert ("a/left" in post.last("a")) != shared
 
 
 @pytest.fixture
