@@ -116,11 +116,12 @@ def test_a_job_has_memory_for_all_its_processes(launcher, tmp_path):
     assert Executor.asked["mem_gb"] == pytest.approx(26.0)
 
 
-def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_path):
+def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_path, monkeypatch):
     launcher.options = SlurmOptions(
         time_h=2.5, grace_s=77, partition="long", account="lab", qos="low", extra=("nice=5",)
     )
-    launcher.open(tmp_path)
+    monkeypatch.chdir(tmp_path.parent)
+    launcher.open(Path(tmp_path.name))  # jobs get the full name, and may begin in any folder
     launcher.submit([Cell("a", 1), Cell("b", 2, gpus=2, processes=2)])
     wanted = {
         "timeout_min": 150, "gpus_per_node": 2, "slurm_signal_delay_s": 77,
@@ -138,7 +139,11 @@ def test_a_job_is_asked_for_what_its_cell_and_the_options_need(launcher, tmp_pat
 
 def test_a_job_that_has_ended_is_not_taken_over(launcher, tmp_path, monkeypatch):
     (tmp_path / ".slurm" / "jobs.json").write_text('{"a": "old-a", "b": "old-b"}')
-    monkeypatch.setattr(Job, "done", lambda job, force_check=False: job.job_id == "old-a")
+
+    def done(job, force_check=False):
+        return force_check and job.job_id == "old-a"  # otherwise, submitit may not ask Slurm
+
+    monkeypatch.setattr(Job, "done", done)
     launcher.open(tmp_path)
     launcher.submit([Cell("a", 1), Cell("b", 1)])
     found = listed(tmp_path)
