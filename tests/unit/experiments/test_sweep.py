@@ -353,6 +353,28 @@ def test_networks_are_built_once_where_others_train_and_for_every_run_here(monke
     assert built == [("bfloat16", 1, True), ("float32", 1, True), ("float32", 2, True)]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "metamorph-star"},
+        {"task": "vt"},
+        {"bodies": "tiny:1"},
+        {"processes": 2},
+        {"settings": {"model.width": 8}},
+        {"settings": {"num_envs": 2}},
+        {"settings": {"rollout_length": 8}},
+    ],
+)
+def test_networks_that_differ_are_all_built_where_others_train(monkeypatch, change):
+    built = []
+    session = "gmc_bench.experiments.session"
+    monkeypatch.setattr(f"{session}.open_session", lambda config, bodies: config)
+    monkeypatch.setattr(f"{session}.check_networks", lambda config, **_: built.append(config))
+    sweep = Sweep({"one": SPEC, "other": SPEC.replace(**change)}, elsewhere=True)
+    CHECK(sweep, trains_here=False)
+    assert built == list(sweep.runs.values())
+
+
 def test_what_comes_to_the_same_run_is_run_once():
     lr = ["1e-4", "0.0001", 1e-3, "1e-3"]
     fields = {"methods": "recmorph", "suites": "unimal", "tasks": "ft", "seeds": (1, 2)}
