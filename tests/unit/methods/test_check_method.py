@@ -578,12 +578,14 @@ class IgnoresHeightMap(Sound):
         super().__init__(config, dataclasses.replace(spec, num_heights=0), num_outputs)
 
 
-class WritesHeightMap(IgnoresHeightMap):
+class EncodesHeightMap(IgnoresHeightMap):
     def __init__(self, config, spec, num_outputs):
         super().__init__(config, spec, num_outputs)
         heights = spec.num_heights
         self.encoder = HeightMapEncoder(heights, (num_outputs,)) if heights else None
 
+
+class WritesHeightMap(EncodesHeightMap):
     def forward(self, tokens):
         limbs = super().forward(tokens)
         if self.encoder is None:
@@ -591,13 +593,8 @@ class WritesHeightMap(IgnoresHeightMap):
         return limbs + self.encoder(tokens.height_map.mul_(0.5)).unsqueeze(1)
 
 
-class SharesHeightMap(IgnoresHeightMap):
+class SharesHeightMap(EncodesHeightMap):
     """Adds an encoding of the mean height map of the batch."""
-
-    def __init__(self, config, spec, num_outputs):
-        super().__init__(config, spec, num_outputs)
-        heights = spec.num_heights
-        self.encoder = HeightMapEncoder(heights, (num_outputs,)) if heights else None
 
     def forward(self, tokens):
         limbs = super().forward(tokens)
