@@ -69,8 +69,8 @@ def compare(
     limits share the false-alarm rate. Returns with a heavy upper tail exceed the second limit more
     often; such a record can be verified on the class of machine that made it. Means say nothing
     about single bodies, lengths and ends; of these see `p_value_of_outcomes`. All this is about
-    episodes that drift apart: where most are equal to the last bit, all must be, see
-    `computes_alike`.
+    episodes that drift apart: where most are equal to the last bit, all must be, but for rounding,
+    see `computes_alike`.
 
     Args:
         recorded: what the record says, of the splits and modes that were run again.
@@ -78,7 +78,8 @@ def compare(
         comparison: how equal they must be.
 
     Returns:
-        One entry per split and mode, and the first episode that differs.
+        One entry per split and mode, and the first episode that differs, if possible by more than
+        rounding.
 
     Raises:
         RecordError: they are not about the same bodies, loops and numbers of episodes.
@@ -101,19 +102,21 @@ def compare(
                 )
         _require_loops(item, other, comparison)
     parts: list[VerifiedPart] = []
-    first: DifferingEpisode | None = None
+    differences: list[DifferingEpisode] = []
     for split, mode in dict.fromkeys((item.split, item.mode) for item in recorded):
         items = [item for item in recorded if (item.split, item.mode) == (split, mode)]
         pairs = [pair for item in items for pair in _pairs(item, again[_place(item)])]
         different = [difference for difference in pairs if difference.recorded != difference.found]
-        first = first or next(iter(different), None)
+        differences += different
         mean, margin = _judged(items, again)
         judged: dict[str, Any] = {"margin": None, "passed": not different}
         if comparison == "interval":
             chance = p_value_of_outcomes(items, [again[_place(item)] for item in items])
             likely = abs(mean) <= margin and chance >= 1.0 - CONFIDENCE
             counted = all(pair.recorded.episode_return.is_integer() for pair in pairs) or None
+            rounded = sum(difference.is_rounding for difference in different)
             judged = {"margin": margin, "chance": chance, "counted": counted, "passed": likely}
+            judged["rounded"] = rounded
         parts.append(
             VerifiedPart(
                 split=split,
@@ -125,8 +128,9 @@ def compare(
             )
         )
     if computes_alike(parts):
-        parts = [part.model_copy(update={"passed": part.differing == 0}) for part in parts]
-    return tuple(parts), first
+        parts = [part.model_copy(update={"passed": part.is_equal}) for part in parts]
+    gross = (item for item in differences if not item.is_rounding)
+    return tuple(parts), next(gross, next(iter(differences), None))
 
 
 def _require_loops(recorded: BodyReturns, found: BodyReturns, comparison: Exactness) -> None:

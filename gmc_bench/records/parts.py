@@ -43,7 +43,7 @@ TIMER_TOLERANCE = 0.01
 
 _OPTIONAL = (
     *("loops", "loops_opened", "limbs", "friction", "direction", "tuning", "untrained"),
-    *("tree", "geometry", "metres_per_return", "processes", "remarks", "counted"),
+    *("tree", "geometry", "metres_per_return", "processes", "remarks", "counted", "rounded"),
 )
 """Fields that are left out where there is nothing to say: records without keep their digests."""
 

@@ -1,5 +1,6 @@
 """The record of one verification: episodes of a recorded run, run again and compared."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,6 +32,11 @@ a thousand, so up to two in all."""
 Exactness = Literal["exact", "interval"]
 """How equal episodes that are run again must be: to the last bit, or within chance."""
 
+ROUNDING = 1e-9
+"""Part of a return (of 1 where it is smaller) that its rounding stays below: libraries add up, and
+take exponentials, in another order or way on another instruction set, although motions are equal.
+The errors seen are 1e-16 to 1e-13; motions that drift apart soon exceed the limit."""
+
 Chance = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -44,6 +50,16 @@ class DifferingEpisode(RecordPart):
     recorded: Episode = Field(description="What the record says.")
     found: Episode = Field(description="What came out now.")
 
+    @property
+    def is_rounding(self) -> bool:
+        """Only the last bits of the return differ."""
+        old, new = self.recorded, self.found
+        if (old.length, old.ended) != (new.length, new.ended):
+            return False
+        return math.isclose(
+            old.episode_return, new.episode_return, rel_tol=ROUNDING, abs_tol=ROUNDING
+        )
+
 
 class VerifiedPart(RecordPart):
     """All episodes of one split and mode."""
@@ -52,6 +68,11 @@ class VerifiedPart(RecordPart):
     mode: Mode = Field(description="How actions were chosen.")
     episodes: Positive = Field(description="Episodes compared.")
     differing: Count = Field(description="Episodes whose return, length or end differs.")
+    rounded: Count | None = Field(
+        default=None,
+        description="Those of them of which only the last bits of the return differ; null where "
+        "episodes must be equal, and in verifications that did not look at it.",
+    )
     mean_difference: Number = Field(
         description="Mean of found - recorded return: over all episodes, or, where only the mean "
         "that the score is lies outside its margin, over the bodies that count."
@@ -72,8 +93,13 @@ class VerifiedPart(RecordPart):
     )
     passed: Flag = Field(
         description="Equal; or inside the margin, and likely enough, unless the other episodes "
-        "show that all must be equal."
+        "show that all must be equal but for rounding."
     )
+
+    @property
+    def is_equal(self) -> bool:
+        """No episode differs by more than rounding, where that is allowed."""
+        return self.differing == (self.rounded or 0)
 
     @property
     def is_near(self) -> bool:
@@ -135,9 +161,11 @@ class Verification(RecordPart):
                 raise ValueError(f"more episodes differ in {part.split}, {part.mode} than were run")
             if (part.margin is None) != (self.comparison == "exact"):
                 raise ValueError("a margin belongs to an interval comparison and only there")
-            equal, inside = part.differing == 0, part.is_near and part.is_likely
+            if (part.rounded or 0) > (part.differing if self.comparison == "interval" else 0):
+                raise ValueError(f"rounded of {part.split}, {part.mode} contradicts its numbers")
+            inside = part.is_near and part.is_likely
             strict = self.comparison == "exact" or computes_alike(self.parts)
-            if part.passed != (equal if strict else inside):
+            if part.passed != (part.is_equal if strict else inside):
                 raise ValueError(f"passed of {part.split}, {part.mode} contradicts its numbers")
         if self.friction is not None:
             _require_agreement(self.friction, self.comparison)
@@ -163,7 +191,8 @@ class Verification(RecordPart):
             differing, episodes = self._counts
             count = (
                 f"{differing} of {episodes} episodes differ, but so many are equal to the last bit "
-                f"that this machine computes like the record's, and all must be equal"
+                f"that this machine computes like the record's, and all must be equal but for "
+                f"rounding"
             )
         elif failed.margin is not None and not failed.is_near:
             count = (
@@ -195,8 +224,9 @@ class Verification(RecordPart):
         results = "" if self.friction is None else f"{self.friction.results} results on friction"
         if self.comparison == "exact":
             return f"{episodes} episodes{results and f' and {results}'} equal"
+        within = "rounding" if differing and computes_alike(self.parts) else "chance"
         return (
-            f"{episodes - differing} episodes equal, {differing} within chance"
+            f"{episodes - differing} episodes equal, {differing} within {within}"
             f"{results and f', {results} within chance'} (another machine)"
         )
 
@@ -205,8 +235,8 @@ def computes_alike(parts: Iterable[VerifiedPart]) -> bool:
     """Say whether so many episodes are equal that this machine computes like the record's.
 
     Where the last bits of arithmetic differ, hardly an episode comes out equal. So if half of those
-    of a part do, differences in the others are not due to chance. Parts whose returns count
-    something (`counted`) are no evidence.
+    of a part do, differences in the others are not due to chance, but at most to rounding of sums
+    (`ROUNDING`). Parts whose returns count something (`counted`) are no evidence.
     """
     return any(2 * part.differing <= part.episodes for part in parts if not part.counted)
 

@@ -178,7 +178,8 @@ def test_where_most_episodes_are_equal_all_must_be() -> None:
     assert judged(3, True).outcome == "1 episodes equal, 3 within chance (another machine)"
     assert judged(2, False).outcome.startswith(
         "2 of 4 episodes differ, but so many are equal to the last bit that this machine computes "
-        "like the record's, and all must be equal; the first is episode 2 of test body 'a'"
+        "like the record's, and all must be equal but for rounding; the first is episode 2 of test "
+        "body 'a'"
     )
     counting = {**equal, "counted": True}
     assert judged(4, True, counting).outcome.startswith("3 episodes equal, 4 within chance")
@@ -187,6 +188,21 @@ def test_where_most_episodes_are_equal_all_must_be() -> None:
     for differing, passed in ((2, True), (3, False)):
         with pytest.raises(ValidationError, match="contradicts its numbers"):
             judged(differing, passed)
+    # Of a return the last bits may be others.
+    sums = {**equal, "differing": 1, "rounded": 1}
+    summed = _make(comparison="interval", parts=[sums], first_difference=DIFFERENCE)
+    assert summed.outcome == "2 episodes equal, 1 within rounding (another machine)"
+    for change in ({"rounded": 0}, {"rounded": 2}, {"passed": False}):
+        passed = change.get("passed", True)
+        with pytest.raises(ValidationError, match="contradicts its numbers"):
+            _make(
+                comparison="interval",
+                parts=[{**sums, **change}],
+                first_difference=DIFFERENCE,
+                passed=passed,
+            )
+    with pytest.raises(ValidationError, match="rounded of test, stochastic contradicts"):
+        _make(parts=[{**sums, "margin": None, "chance": None}], first_difference=DIFFERENCE)
     frictions = {**_friction(), "chance": 0.5}
     assert _make(comparison="interval", parts=[equal], friction=frictions).outcome == (
         "3 episodes equal, 0 within chance, 32 results on friction within chance (another machine)"
