@@ -145,6 +145,7 @@ def test_keys_steer_and_axe_finds_nothing_serious(
             page.locator("#options > summary").click()
 
 
+@pytest.mark.slow
 def test_space_is_that_of_a_checkbox_with_the_focus_and_else_stops_playback(
     episodes: list[Any], tmp_path: Path, visit: Any
 ) -> None:
@@ -166,6 +167,7 @@ LIVE_REGIONS = """[...document.querySelectorAll("output, [aria-live], [role=stat
 """What screen readers read out whenever it changes."""
 
 
+@pytest.mark.slow
 def test_the_time_is_not_read_out_again_and_again(
     episodes: list[Any], tmp_path: Path, visit: Any
 ) -> None:
@@ -257,6 +259,7 @@ CAPTIONS = """() => [...document.querySelectorAll(".tile")].map((tile) =>
 """Of each picture the lower ends of its caption and of itself, pixels of the window."""
 
 
+@pytest.mark.slow
 def test_bodies_are_not_behind_their_captions(
     episodes: list[Any], tmp_path: Path, visit: Any
 ) -> None:
@@ -333,6 +336,7 @@ def test_another_ground_takes_neither_the_view_nor_the_focus(tmp_path: Path, vis
         assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_options_of_the_picture_take_effect_while_it_pauses(tmp_path: Path, visit: Any) -> None:
     with _served(["one", "other"]) as server:
         page = visit(tmp_path, viewport={"width": 300, "height": 300}).page
@@ -365,6 +369,7 @@ COVERED = """(name) => {
 """The share of the window where an element is on top."""
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_robot_has_the_page(episodes: list[Any], tmp_path: Path, visit: Any) -> None:
     replay = _page(episodes[:1], tmp_path)
     with _served(["evolved-00088.287.412.480.721.803.1002.1289.1404.1", "other"]) as server:

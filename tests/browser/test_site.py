@@ -324,6 +324,7 @@ def test_dark_colours_follow_the_system(site: Path, visit: Any) -> None:
     assert grounds == ["rgb(251, 251, 249)", "rgb(20, 23, 26)"]
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious(site: Path, visit: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for scheme, options in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
@@ -399,6 +400,7 @@ def test_the_policy_blocks_what_a_page_must_not_do(site: Path, visit: Any) -> No
     assert page.locator("h1").count() == 1
 
 
+@pytest.mark.slow
 def test_hostile_text_neither_runs_nor_loads_nor_breaks_the_page(
     hostile_site: Path, visit: Any
 ) -> None:
@@ -448,6 +450,7 @@ def test_hostile_names_stay_in_their_cells(hostile_site: Path, visit: Any) -> No
     assert outside == 0
 
 
+@pytest.mark.slow
 def test_a_gallery_is_short_on_a_phone(drawn_site: Path, visit: Any) -> None:
     tab = visit(drawn_site, viewport={"width": 390, "height": 844})
     page = tab.open_only("bodies")

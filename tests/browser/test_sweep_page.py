@@ -37,6 +37,7 @@ def test_axe_finds_nothing(tmp_path: Path, visit: Any, scheme: str, is_over: boo
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_it_redraws_itself_until_that_is_switched_off(
     tmp_path: Path, visit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,13 +47,13 @@ def parts(name, preset):
 
 
 def presets_of_other_parts():
-    """Yield the presets that are not `lite` or another one in another size, small ones first."""
+    """Yield presets that are not `lite` or another one in another size; large ones are slow."""
     for name in NAMES:
         seen = [parts(name, "lite")]
         for preset in sorted(METHODS.get(name).presets, key=lambda item: "lite" not in item):
             if parts(name, preset) not in seen:
                 seen.append(parts(name, preset))
-                yield name, preset
+                yield pytest.param(name, preset, marks=[pytest.mark.slow] * ("lite" not in preset))
 
 
 IN_TREE = [

@@ -13,6 +13,7 @@ from gmc_bench.bodies.sets import load_morphologies
 from gmc_bench.bodies.store import imported_sets
 from gmc_bench.bodies.variations import GROUPS, PROPERTIES, VARIATIONS
 from gmc_bench.generation.released import RELEASED
+from tests.support.slow import slow_but
 
 PUBLISHED_TWICE = {
     "floor-5506-12-12-01-15-33-01",
@@ -23,8 +24,8 @@ PUBLISHED_TWICE = {
 }
 """Test files of the published set that are train bodies; zero-shot scores leave them out."""
 SEEN = {name: set() for name in RELEASED} | {"unimals_100": PUBLISHED_TWICE}
-SMALLEST, *LARGER = RELEASED
-VARIED = [SMALLEST, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGER)]
+SMALLEST = next(iter(RELEASED))
+VARIED = slow_but(RELEASED, SMALLEST)
 """Variants of hundreds of bodies take a while."""
 
 
@@ -37,7 +38,7 @@ def load(name):
     return load_morphologies(name)
 
 
-@pytest.fixture(scope="module", params=[*VARIED, "unimals_100"])
+@pytest.fixture(scope="module", params=[*VARIED, *slow_but(["unimals_100"])])
 def base(request):
     return load(request.param)
 

@@ -12,6 +12,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.leaderboard.rules import installed_rules
 from gmc_bench.methods import METHODS
 from gmc_bench.records.store import read_record
+from tests.support.slow import slow_but
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ OFFICIAL = ("recmorph", "mlp")
 """These run all of the protocol; the others, a quarter of its steps."""
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", slow_but(METHODS.names(), *OFFICIAL, "metamorph"))
 def test_smoke(name, data, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv(DATA_VARIABLE, str(data))
     monkeypatch.chdir(tmp_path)

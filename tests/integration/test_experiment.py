@@ -92,6 +92,7 @@ def test_a_run_from_python_equals_one_from_the_command_line(finished_run, capfd)
     assert told[-1] == events.RecordWritten(Path("run/record.json"), record)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_continued_from_python(finished_run, capfd):
     run = Path("killed")
     process = subprocess.Popen(
@@ -174,6 +175,7 @@ def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_where_it_was(capfd):
     specs = {"one": SHORT, "two": SHORT.replace(seed=3)}
     sweep = gmc_bench.Sweep(specs, out="sweep", files={"note.txt": b"mine"})

@@ -99,6 +99,7 @@ def _raised(record: RunRecord, share: float, splits: tuple[str, ...] = ("train",
 SMOKE = ("--protocol", "smoke", "--morphologies", "tiny", "--threads", "1")
 
 
+@pytest.mark.slow
 def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
     desk("add", desk.run)
     study = ("study", "representation", *SMOKE, "--seeds", 1)
@@ -157,6 +158,7 @@ def test_a_study_takes_a_run_from_the_leaderboard(desk, tmp_path, monkeypatch):
     assert "policy.safetensors is damaged" in desk.here(*argv, code=2).err
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_what_the_leaderboard_has_and_runs_the_rest(desk, tmp_path):
     desk("add", desk.run)
     argv = (
@@ -221,6 +223,7 @@ def test_from_a_run_to_a_verified_row(desk, tmp_path):
     assert {str(index), str(page)} <= {line.split()[-1] for line in outdated.splitlines()}
 
 
+@pytest.mark.slow
 def test_only_what_the_rank_depends_on(desk):
     desk("add", desk.run)
     assert ": 2 episodes equal" in desk.verify("--all", "--ranked-only", "--jobs", "2")
@@ -423,6 +426,7 @@ def test_an_unofficial_run_is_refused_but_can_be_verified(here, finished_run, tm
     assert not (tmp_path / "board").exists()
 
 
+@pytest.mark.slow
 def test_replays_on_the_site_are_those_of_verified_records_with_their_weights(desk, monkeypatch):
     def replays() -> tuple[dict[str, bytes], str]:
         desk("build", "--site", "--replays")

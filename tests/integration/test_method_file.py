@@ -84,6 +84,7 @@ def test_a_file_that_is_edited_between_runs_of_one_process_trains_as_it_is(noteb
     assert notebook("run1").resume() == second
 
 
+@pytest.mark.slow
 def test_a_run_of_another_process_continues_with_the_text_it_began_with(notebook, gmc, tmp_path):
     file, run = tmp_path / "my_method.py", tmp_path / "run"
     before = file.read_text()

@@ -90,6 +90,7 @@ def check_table(table: str, methods: list[str]) -> None:
     assert "Incomplete" not in table
 
 
+@pytest.mark.slow
 def test_its_method_trains_on_its_task_and_its_bodies(tmp_path):
     outside.leave_metadata(tmp_path / "site")
     gmc = Stranger(sys.executable, tmp_path, [tmp_path / "site", outside.FOLDER, ROOT])

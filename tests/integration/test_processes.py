@@ -37,6 +37,7 @@ def weights(run):
     return (Path(run) / "policy.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_a_process_ends_with_a_sentence_and_goes_on(
     here, gmc, started, tmp_path, monkeypatch
 ):

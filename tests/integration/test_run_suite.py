@@ -109,6 +109,7 @@ def test_it_shows_plan_time_left_and_one_table(suite):
     assert "are not averaged" in suite.out
 
 
+@pytest.mark.slow
 def test_kills_between_and_inside_tasks_change_nothing(gmc, suite, tmp_path):
     path, random = tmp_path / "plan", np.random.default_rng(4)
     command = (*suite.command, path)
@@ -125,6 +126,7 @@ def test_kills_between_and_inside_tasks_change_nothing(gmc, suite, tmp_path):
     assert rows_of(done.stdout).keys() == rows_of(suite.out).keys()
 
 
+@pytest.mark.slow
 def test_half_made_folders_are_completed(here, suite, tmp_path):
     """What a kill can leave: no folder at all, or one without the run's settings."""
     path = tmp_path / "plan"
@@ -179,6 +181,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
     assert rows["obstacles"] == rows["exploration"] == ["incomplete", *["-"] * 6]
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_stops_no_other(here, suite, tmp_path, monkeypatch):
     path, iterate = tmp_path / "plan", Trainer.iterate
     shutil.copytree(suite.path, path)

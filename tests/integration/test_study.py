@@ -17,6 +17,7 @@ from gmc_bench.experiments.driver import Driver
 from gmc_bench.records.store import read_record, read_sealed, record_digest, sealed
 from gmc_bench.studies.catalogue import STUDIES
 from gmc_bench.studies.study_run import StudyRun
+from tests.support.slow import slow_but
 
 TINY = (
     "--protocol", "smoke", "--morphologies", "tiny", "--threads", "1", "--num-envs", "4",
@@ -59,6 +60,7 @@ def test_without_a_name_the_questions_are_listed(here):
     assert all(study.id in out and study.question in out for study in STUDIES.values())
 
 
+@pytest.mark.slow
 def test_components_gives_the_papers_rows_from_our_records(here, tmp_path):
     out = here("study", "components", *TINY, "--seeds", 1, "--out", tmp_path / "s").out
     rows = rows_of(tmp_path / "s")
@@ -89,6 +91,7 @@ def test_components_gives_the_papers_rows_from_our_records(here, tmp_path):
     assert record.preset == "lite"
 
 
+@pytest.mark.slow
 def test_ordering_trains_each_order(here, tmp_path):
     here("study", "ordering", "--method", "metamorph-star", *TINY, "--out", tmp_path / "s")
     orders = {}
@@ -101,6 +104,7 @@ def test_ordering_trains_each_order(here, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path, monkeypatch):
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
     splits = {"train": (chain(3), star(3)), "test": (biped(),)}  # none of them twice
@@ -125,6 +129,7 @@ def test_bodies_trains_on_ever_more_of_a_set(here, tmp_path, monkeypatch):
     assert {run["numbers"]["env_steps"] for run in kept["runs"]} == {256.0}
 
 
+@pytest.mark.slow
 def test_siblings_measures_every_order(siblings):
     rows = rows_of(siblings)
     assert [row["Train / seed"] for row in rows] == ["C / 1", "P / 1"]
@@ -138,6 +143,7 @@ def test_siblings_measures_every_order(siblings):
     assert rows[0]["P test"] == f"{mean:,.1f}"
 
 
+@pytest.mark.slow
 def test_attributes_removes_twenty_features(here, tmp_path):
     here("study", "attributes", *TINY, "--task", "obstacles", "--out", tmp_path / "s")
     rows = rows_of(tmp_path / "s")
@@ -195,6 +201,7 @@ def test_what_a_study_decides_is_not_given_from_python():
         studies.run("siblings", **RULES, launch="local")
 
 
+@pytest.mark.slow
 def test_representation_probes_before_and_after(here, tmp_path):
     here("study", "representation", "--method", "modumorph", *TINY, "--out", tmp_path / "s")
     rows = {row["Probe"]: row for row in rows_of(tmp_path / "s")}
@@ -221,6 +228,7 @@ def test_a_method_without_limb_representations_is_refused_in_one_sentence(here, 
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_gait_compares_two_methods_on_one_body(here, tmp_path):
     here(
         "study", "gait", "--method", "recmorph", "--against", "nervenet", *TINY,
@@ -245,7 +253,7 @@ def test_cells_trains_eight_variants(here, tmp_path):
     assert all(row["Runs"] == "1" for row in rows)
 
 
-@pytest.mark.parametrize("launcher_of", [None, "sweep", "study"])
+@pytest.mark.parametrize("launcher_of", slow_but([None, "sweep", "study"], None))
 def test_a_killed_study_continues_and_measures_only_what_is_left(
     killed, siblings, here, tmp_path, launcher_of
 ):

@@ -59,6 +59,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_episodes")
 def test_a_shared_policy_and_one_per_robot_on_three_frictions(here, tmp_path):
     folder = tmp_path / "s"

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from tests.reference_tasks.plain_task import CONTEXT, DYNAMIC, NUM_HEIGHTS, RULES, PlainTask
+from tests.support.slow import slow_but
 
 TOLERANCE = 1e-5
+FLAT = [name for name, rules in RULES.items() if rules.x_range is None]
 MAPPED = [name for name, rules in RULES.items() if rules.x_range is not None]
 HALF = math.sqrt(0.5)
 ORIENTATIONS = {
@@ -129,7 +131,7 @@ def test_random_steps(name, bodies, make_core):
         assert pair.level > 0.8 * pair.total
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(RULES, *FLAT))
 def test_random_steps_of_published_bodies(name, published_bodies, make_core):
     pair = Pair(name, published_bodies, make_core)
     roll_out(pair, 80)
@@ -147,7 +149,7 @@ def test_context(name, bodies, make_core):
         )
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(RULES, *FLAT))
 def test_orientations(name, bodies, make_core):
     """Places all over the terrain, also near and beyond its ends, other ones for each."""
     pair = Pair(name, bodies[2:4], make_core)

@@ -30,6 +30,7 @@ def random_actions(num_steps, scale=1.0):
     return np.random.default_rng(0).uniform(-scale, scale, (num_steps, NUM_ENVS, 8))
 
 
+@pytest.mark.slow
 def test_trajectories_are_gymnasiums_through_falls_and_resets(references):
     batch = AntBatch(NUM_ENVS, num_threads=1, seed=3)
     for data in batch.data:

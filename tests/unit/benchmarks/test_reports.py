@@ -80,6 +80,7 @@ def test_the_plain_training_keeps_the_faster_number_of_threads(slow):
     assert plain.threads == {1: 4, 4: 1}[slow]
 
 
+@pytest.mark.slow
 def test_both_trainings_take_turns():
     lite = SUITE.protocol("lite")
     protocol = replace(
@@ -137,6 +138,7 @@ def test_gradient_steps_are_how_many_times_as_fast_as_before(monkeypatch):
     assert report.tables[0].rows == [["recmorph", *ours, "4.00", "8.00"], ["swat", *ours, "-", "-"]]
 
 
+@pytest.mark.slow
 def test_a_gradient_step_that_fails_says_why(capfd):
     with pytest.raises(ConfigError, match="recmorph, in sequence, ended with exit code 2"):
         update_speed.report(["recmorph"], "nothing", 512, 0.1, 1)

@@ -38,6 +38,7 @@ def test_bodies_for_tests_start_where_they_should(body):
     check_clearance(body)
 
 
+@pytest.mark.slow
 def test_published_bodies_start_where_they_should(published):
     found = [start_clearance(body) for split in published.splits.values() for body in split]
     assert min(found) == pytest.approx(0.15)

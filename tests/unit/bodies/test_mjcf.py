@@ -56,6 +56,7 @@ def _assert_same_model(path) -> None:
     assert again.digest == body.digest
 
 
+@pytest.mark.slow
 def test_every_written_body_compiles_to_the_published_model(published_dir):
     files = sorted(published_dir.glob("*/xml/*.xml"))
     assert len(files) == 202

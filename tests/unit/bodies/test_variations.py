@@ -487,6 +487,7 @@ def test_repeated_train_bodies_get_different_variants():
     assert {bodies.licence for bodies in sets.values()} == {"some licence"}
 
 
+@pytest.mark.slow
 def test_no_variant_of_the_published_set_was_seen_before(published):
     assert published.digest == PUBLISHED["unimals_100"].digest
     sets = assert_nothing_leaks(published)

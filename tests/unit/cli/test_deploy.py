@@ -42,6 +42,7 @@ def run_dir(gmc, finished):
     return finished
 
 
+@pytest.mark.slow
 def test_export_and_deploy(gmc, run_dir, tmp_path):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

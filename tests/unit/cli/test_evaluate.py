@@ -45,6 +45,7 @@ def document(gmc, *options):
     return json.loads(out)
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path):
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     own = document(gmc)

@@ -158,12 +158,13 @@ def _documented(name):
     return next(line for line in lines if line.startswith(start)).split()[3:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "released"),
     [
         ("loops-again", "gmc-loops-v1"),
-        pytest.param("unimal-again", "gmc-unimal-v1", marks=pytest.mark.slow),
-        pytest.param("large-again", "gmc-large-v1", marks=pytest.mark.slow),
+        ("unimal-again", "gmc-unimal-v1"),
+        ("large-again", "gmc-large-v1"),
     ],
 )
 def test_a_released_set_comes_out_of_its_documented_search(name, released, capsys, monkeypatch):

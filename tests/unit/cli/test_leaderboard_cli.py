@@ -543,6 +543,7 @@ def test_a_signed_run_enters_with_its_signature(gmc, refused, tmp_path, tiny_set
     assert "which is missing; restore the file" in refused("verify", "--all")
 
 
+@pytest.mark.slow
 def test_a_signature_of_an_unknown_key_fails_and_unsigned_records_need_none(
     gmc, tmp_path, tiny_set, key
 ):

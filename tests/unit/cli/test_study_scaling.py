@@ -132,6 +132,7 @@ def test_what_is_refused_has_no_number_and_nothing_larger_is_tried(gmc, measured
     assert len(result["cells"]) == 12
 
 
+@pytest.mark.slow
 def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_path):
     argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
     states = []
@@ -146,6 +147,7 @@ def test_numbers_of_several_commits_are_of_none(gmc, measured, monkeypatch, tmp_
     assert found == {"recmorph": SPEC.version}
 
 
+@pytest.mark.slow
 def test_a_finished_cell_is_not_measured_again(gmc, measured, tmp_path):
     argv = (*TINY, "--part", "memory", "--out", tmp_path / "s", "--tokens")
     gmc(*argv, 2, 8, 32)

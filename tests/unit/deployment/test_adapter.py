@@ -251,6 +251,7 @@ def test_noise_goes_either_way_and_is_another_at_every_reading(subject):
     assert not np.isclose(angles(3), angles(4)).any(axis=1).all()
 
 
+@pytest.mark.slow
 def test_the_page_drives_a_robot(onnx_file, tmp_path, monkeypatch):
     """In another order of joints than the file's, from one start like from the other."""
     shutil.copy(onnx_file, tmp_path / "policy.onnx")

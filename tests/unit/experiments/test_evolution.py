@@ -41,6 +41,7 @@ def _policies(folder):
     return [path.read_bytes() for path in sorted(folder.glob("*/policy.safetensors"))]
 
 
+@pytest.mark.slow
 def test_evolution_goes_on_to_the_same_bits(data, monkeypatch, capsys):
     events, went_on, go_on = [], [], evolution._go_on
     with monkeypatch.context() as noting:

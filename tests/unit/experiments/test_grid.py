@@ -344,6 +344,7 @@ def test_ten_thousand_runs_are_planned_in_seconds(thousands):
     assert seconds < 5
 
 
+@pytest.mark.slow
 def test_thousands_are_what_each_alone_would_be(thousands, tmp_path):
     _, sweep, text = thousands
     file = tmp_path / "plan.yaml"

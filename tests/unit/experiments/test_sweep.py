@@ -56,6 +56,7 @@ def ran(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_the_machine_settings_of_a_folder_count_however_it_is_continued(ran):
     first = Sweep(SPECS, out=OUT)
     with first.locked(create=True) as folder:

@@ -35,6 +35,7 @@ from gmc_bench.generation.released import (
     grow_seed,
 )
 from gmc_bench.generation.viability import assess_viability
+from tests.support.slow import slow_but
 
 
 def is_viable(seed: int, body: Morphology) -> bool:
@@ -223,7 +224,7 @@ def test_a_set_says_what_it_was_grown_from_and_by_which_rules(names, how, raised
             assert RELEASED[name].source == f"Grown from {how} {version} {where}"
 
 
-@pytest.mark.parametrize("name", EVOLVED)
+@pytest.mark.parametrize("name", slow_but(EVOLVED, *EVOLVED[:2]))
 def test_evolved_bodies_come_out_as_released(name, tmp_path, monkeypatch):
     monkeypatch.setenv("GMC_BENCH_DATA", str(tmp_path))
     bodies = build_released.__wrapped__(name)

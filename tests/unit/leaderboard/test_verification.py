@@ -23,6 +23,7 @@ from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.records.verification import CONFIDENCE, Exactness
 from tests.support.records import make_friction, make_record, make_returns
+from tests.support.slow import slow_but
 
 NUM_BODIES, NUM_EPISODES = 20, 4
 BODIES = [f"body-{place}" for place in range(NUM_BODIES)]
@@ -206,7 +207,7 @@ def test_another_length_or_end_is_no_rounding(change: dict[str, Any]) -> None:
     assert not first.is_rounding
 
 
-@pytest.mark.parametrize("episodes", [1, NUM_EPISODES])
+@pytest.mark.parametrize("episodes", slow_but([1, NUM_EPISODES], 1))
 def test_an_honest_record_fails_once_in_a_thousand(episodes: int) -> None:
     rng = np.random.default_rng(7)
     failed = sum(
@@ -427,7 +428,9 @@ def test_numbers_that_stay_speak_against_a_shift() -> None:
     assert found == pytest.approx(2 * norm.sf(above / spread))
 
 
-@pytest.mark.parametrize(("bodies", "episodes", "tries"), [(30, 1, 200), (8, 4, 60), (6, 7, 200)])
+@pytest.mark.parametrize(
+    ("bodies", "episodes", "tries"), slow_but([(30, 1, 200), (8, 4, 60), (6, 7, 200)], (30, 1, 200))
+)
 def test_outcomes_of_honest_records_are_unlikely_as_often_as_they_should_be(
     bodies: int, episodes: int, tries: int
 ) -> None:

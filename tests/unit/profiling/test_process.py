@@ -29,6 +29,7 @@ def pipe():
         end.close()
 
 
+@pytest.mark.slow
 def test_items_are_measured_in_order_until_one_fails():
     items = [
         Item(kind=kind, method="no-such-method", preset="lite", size=bodies)

@@ -84,6 +84,7 @@ def test_policies_are_measured(method):
         assert found["policy_mib"] > 0
 
 
+@pytest.mark.slow
 def test_separate_weights_grow_with_the_bodies_and_shared_ones_do_not():
     shared = [of_bodies("policy", bodies)["weights_mib"] for bodies in (1, 4)]
     separate = [of_bodies("policy", bodies, "mlp")["weights_mib"] for bodies in (1, 4)]

@@ -12,6 +12,7 @@ from gmc_bench.tokens import TokenSpec
 from recmorph import BIGRU, BILSTM, BIMAMBA2, SPEC
 from recmorph.model import RecMorph, build
 from tests.support.equations import as_numpy, assert_slopes, gradients_of
+from tests.support.slow import slow_but
 
 TOKENS = TokenSpec(6)
 SWITCHES = [
@@ -194,7 +195,7 @@ def test_bfloat16_autocast_is_close_with_float32_gradients(cell):
         assert parameter.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("cell", ["birnn", *VARIANTS])
+@pytest.mark.parametrize("cell", slow_but(["birnn", *VARIANTS], "bigru"))
 def test_compiled_networks_agree_and_are_not_compiled_for_every_batch(cell):
     config = SPEC.make_config("lite", {"width": 8, "hidden": 8, "mamba_head": 8, "cell": cell})
     torch.manual_seed(0)

@@ -56,6 +56,7 @@ def test_the_speed_is_that_of_the_last_half_second(grounds):
     assert film.numbers(60) == ("0.00 m/s", "1.20 s")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawing")
 def test_a_robot_that_moves_is_filmed_and_its_end_is_held(grounds, tmp_path):
     states = np.repeat(grounds[0].standing_qpos()[None], 5, axis=0)

@@ -38,6 +38,7 @@ def test_the_same_bodies_give_the_same_bytes(tmp_path):
         assert item.read_bytes() == (tmp_path / "b" / item.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_there_is_kept_unless_it_is_broken_or_of_another_size(tmp_path):
     bodies = (biped(), chain(3), star(4))
     write_stills(bodies, tmp_path, SIZE)

@@ -202,6 +202,7 @@ def test_a_number_that_was_not_measured_is_none():
     assert friction_number("low", "progress", robot="go1")(empty) is None
 
 
+@pytest.mark.slow
 def test_the_picture_is_the_same_every_time_and_shows_the_numbers(outcomes):
     first = draw_friction(FRICTION, outcomes)
     assert first == draw_friction(FRICTION, outcomes)

@@ -22,6 +22,7 @@ def walk(frequency, joints=8):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_same_gaits_give_the_same_bytes_and_others_do_not(tmp_path):
     gaits = [("recmorph", walk(1.5)), ("mlp $1$", walk(2.0, joints=3))]
     for name in ("a", "b"):

@@ -61,6 +61,7 @@ def test_a_line_is_fitted_over_the_logarithm_of_bodies() -> None:
     assert exact.p_bent is None
 
 
+@pytest.mark.slow
 def test_lines_cross_inside_or_nowhere() -> None:
     up, flat = _series((5.0, 15.0, 25.0)), _series((15.0, 15.0, 15.0))
     found = crossing(up, flat)

@@ -267,6 +267,7 @@ def test_a_real_policy_is_probed_with_the_same_bits_twice(features):
     assert found.action_r2_after > found.action_r2_before
 
 
+@pytest.mark.slow
 def test_the_picture_is_the_same_file_twice_and_shows_the_features(features, tmp_path):
     other = dataclasses.replace(features, after=features.before)
     for name, shown in (("a.png", features), ("b.png", features), ("c.png", other)):

@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from gmc_bench.studies.scaling import Measurements, ScalingCell
@@ -23,6 +24,7 @@ def test_the_same_cells_give_the_same_bytes_and_others_do_not():
     assert np.asarray(Image.open(io.BytesIO(pictures[0]))).std() > 10
 
 
+@pytest.mark.slow
 def test_panels_without_numbers_are_left_out():
     one = Image.open(io.BytesIO(draw_scaling(Measurements(cells(1)), "tokens")))
     more = [ScalingCell("train-time", "a", size, {"train_ms": 1.0}) for size in (8, 16)]

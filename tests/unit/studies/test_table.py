@@ -193,6 +193,7 @@ def test_files_hold_every_cell():
         assert f"\n| {' | '.join(line)} |\n" in page
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_every_time_and_show_the_runs():
     names = ("robot_id", "limb_id", "action_r2", "action_nrmse", "ch")
     measured = {f"{name}_{stage}": 0.5 for name in names for stage in ("before", "after")}

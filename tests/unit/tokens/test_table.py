@@ -160,6 +160,7 @@ def _both(slots, limbs):
     return np.concatenate([limbs[:, slot].reshape(len(limbs), -1) for slot in slots])
 
 
+@pytest.mark.slow
 def test_context_bounds_of_the_published_train_bodies(published):
     """Bounds that the public ModuMorph code normalises with.
 

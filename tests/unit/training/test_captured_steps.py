@@ -8,6 +8,7 @@ import torch
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.policies import exploration
 from gmc_bench.training import ppo
+from tests.support.slow import slow_but
 
 
 class CalledAgain:
@@ -65,7 +66,7 @@ def weights(trainer):
     return torch.cat([part.detach().flatten() for part in trainer.model.parameters()])
 
 
-@pytest.mark.parametrize("method", ["recmorph", "metamorph-star", "nervenet"])
+@pytest.mark.parametrize("method", slow_but(["recmorph", "metamorph-star", "nervenet"], "recmorph"))
 def test_captured_training_equals_training(make, make_trainer, method):
     plain = make_trainer("plain", method=method, target_kl=None, **SHORT)
     captured = make(CalledAgain, method, **SHORT)
@@ -107,6 +108,7 @@ def test_a_step_that_the_kl_estimate_forbids_has_no_losses(make):
     assert trainer.algorithm._gradients(minibatch)[0] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stand_in", [Refuses, TakesTooMuch])
 def test_what_cannot_be_captured_is_trained_all_the_same(make, make_trainer, stand_in):
     plain = make_trainer("plain", method="recmorph", target_kl=None, **SHORT)

@@ -225,6 +225,7 @@ def test_separate_weights_are_trained_by_one_process():
         make(Member(0), "mlp", envs=6)
 
 
+@pytest.mark.slow
 def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
     def drawn(rank, state=None, seed=3):
         trainer = make(Member(rank), seed=seed)

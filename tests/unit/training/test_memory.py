@@ -118,6 +118,7 @@ def test_memory_makes_a_difference(trainer):
         assert (log_prob - batch.logp_old).abs().max() > 1e-3, name
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_same_to_the_bit(make_trainer):
     whole = make_trainer("whole", method="forgetful", interval=1e9)
     whole.train()

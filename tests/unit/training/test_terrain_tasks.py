@@ -12,6 +12,7 @@ from gmc_bench.tasks import TASKS
 from gmc_bench.tokens.spec import TokenSpec
 from gmc_bench.training.trainer import make_trainer
 from tests.support.evaluate import evaluate
+from tests.support.slow import slow_but
 from tests.support.small_runs import (
     TrainerInFolder,
     same_statistics,
@@ -42,7 +43,7 @@ def make(tmp_path_factory):
     return build
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=slow_but(NAMES, *NAMES[2:]))
 def whole(make, request):
     """A run that was not stopped."""
     trainer = make(request.param, "whole")

@@ -14,6 +14,7 @@ from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
 from tests.support.evaluate import evaluate
+from tests.support.slow import slow_but
 from tests.support.small_runs import outcome, same_statistics, stop_at
 
 BODIES = (chain(3), star(3), biped())
@@ -35,7 +36,7 @@ def of_body(trainer, body):
     return tensors
 
 
-@pytest.mark.parametrize("normalization", ["per_feature", "per_slot"])
+@pytest.mark.parametrize("normalization", slow_but(["per_feature", "per_slot"], "per_slot"))
 def test_a_body_trains_as_if_it_were_alone(make_bank_trainer, normalization):
     settings = {"normalization": normalization, "iterations": 3}
     together = make_bank_trainer("together", **settings)
@@ -90,6 +91,7 @@ def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
     assert orders[0] != orders[1]
 
 
+@pytest.mark.slow
 def test_a_continued_run_ends_in_the_same_bits(make_bank_trainer):
     whole = make_bank_trainer("whole", interval=0.0)
     whole.train()
@@ -125,6 +127,7 @@ def test_another_seed_gives_every_body_another_run(make_bank_trainer):
         assert orders[0][0, body].tolist() != orders[1][0, body].tolist()
 
 
+@pytest.mark.slow
 def test_scoring_uses_the_statistics_of_each_body(make_bank_trainer):
     """A policy file scores every body as the file of that body alone does."""
     together = make_bank_trainer("together")
