@@ -133,7 +133,8 @@ class GraphAttention(PerBody):
         encoded = self.encoder(table, bodies)  # g, (U, L, width)
         padding = table.limb_padding_mask[bodies]
         distance = table.graph.distance[bodies].long().clamp(max=len(self.distances) - 1)
-        bias = self.distances[distance].permute(0, 3, 1, 2)  # (U, L, L, H) -> (U, H, L, L)
+        bias = take_rows(self.distances, distance.flatten()).view(*distance.shape, -1)
+        bias = bias.permute(0, 3, 1, 2)  # (U, L, L, H) -> (U, H, L, L)
         layers = cast(Iterable[FixedAttentionLayer], self.layers)
         return tuple(layer.probabilities(encoded, padding, bias) for layer in layers)
 

@@ -136,7 +136,8 @@ def export_run(run_dir: Path, path: Path | None = None) -> tuple[Path, Manifest,
         The file, what it says, and how far its actions are from the network's at most.
 
     Raises:
-        ConfigError: the file has another ending, or packages are missing.
+        ConfigError: the file has another ending, packages are missing, or the policy depends on
+            another order of limbs than `dfs`.
         PluginError: the network cannot be written, or the file acts otherwise.
         StorageError: the file cannot be written; an earlier file is untouched.
         GmcBenchError: see `open_run`.
@@ -151,6 +152,11 @@ def export_run(run_dir: Path, path: Path | None = None) -> tuple[Path, Manifest,
     data = export_onnx(PolicyGraph(run.policy, run.table), run.manifest)
     trained = TorchPolicy(run.policy, run.table, run.manifest)
     apart = largest_difference(trained, OnnxPolicy(path, data), NUM_CHECKED)
+    if not apart <= TOLERANCE and run.policy.order != "dfs":
+        raise ConfigError(
+            f"exported policies read limbs in the order dfs, but this run has --tokens.order "
+            f"{run.policy.order}, and its method depends on it; deploy the run's folder instead"
+        )
     if not apart <= TOLERANCE:
         raise PluginError(
             f"actions of the exported policy differ by up to {apart:.1e} from the network's, "

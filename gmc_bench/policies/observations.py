@@ -236,7 +236,7 @@ def require_body(table: MorphologyTable) -> None:
 
     Raises:
         ConfigError: limbs are not the first tokens, their parents lead elsewhere than to the
-            torso, or a loop joins what is no limb.
+            torso, or a loop joins other than two limbs that no joint joins.
     """
     count, parents = int(table.num_limbs[0]), table.parents[0]
     tree, limbs = parents[:count], np.arange(count)
@@ -250,8 +250,13 @@ def require_body(table: MorphologyTable) -> None:
             f"the 'parents' of an observation lead from each limb to the torso, the first token, "
             f"got {shown(parents.tolist())} with {count} limbs that are no padding; {_FIX}"
         )
-    if table.loops is not None and not np.all((table.loops >= -1) & (table.loops < count)):
-        raise ConfigError(
-            f"the 'loops' of an observation join two of its {count} limbs each, -1 where there is "
-            f"none, got {shown(table.loops[0].tolist())}; {_FIX}"
-        )
+    if table.loops is not None:
+        ends = np.sort(table.loops[0], axis=1)
+        joins = (ends[:, 0] >= 0) & (ends[:, 1] < count) & (ends[:, 0] != ends[:, 1])
+        joints = np.stack([tree, np.arange(count)], axis=1)
+        joins &= ~(ends[:, None] == np.sort(joints, axis=1)).all(axis=2).any(axis=1)
+        if not np.all(joins | (ends == NO_LOOP).all(axis=1)):
+            raise ConfigError(
+                f"the 'loops' of an observation join two of its {count} limbs each that no joint "
+                f"joins, or are [-1, -1], got {shown(table.loops[0].tolist())}; {_FIX}"
+            )

@@ -321,6 +321,23 @@ def test_parameter_counts(preset, expected):
     assert policy.num_parameters() == expected == SPEC.parameters[preset]
 
 
+def test_gradients_are_repeated_with_several_threads():
+    """Plain indexing would add up those of the distances in an order left to chance."""
+    trees = [random_parents(np.random.default_rng(seed), 30) for seed in range(20)]
+    _, network = make_network({"num_layers": 1, "num_convolutions": 1}, slots=30)
+    table, own = make_tokens(trees, slots=30).table, torch.arange(20)
+    outer = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        (attention,) = network.attention.compute(table, own)
+        total = (attention * torch.randn(attention.shape, dtype=torch.float64)).sum()
+        distances = network.attention.distances
+        runs = [torch.autograd.grad(total, distances, retain_graph=True)[0] for _ in range(12)]
+    finally:
+        torch.set_num_threads(outer)
+    assert all(torch.equal(run, runs[0]) for run in runs)
+
+
 def test_initialisation():
     torch.manual_seed(0)
     network = GCNT(SPEC.make_config("paper"), TokenSpec(12), 2)

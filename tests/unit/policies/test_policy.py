@@ -628,8 +628,11 @@ def test_an_observation_that_lacks_a_part_is_refused(name):
         ("parents", [0, 0, 1, 0, 3, 0], "lead from each limb to the torso"),
         ("parents", [-1, 0, 1, 4, 3, -2], "lead from each limb to the torso"),
         ("loops", [1, 2], r"'loops' of the shape \(2, 2\), got \(2,\)"),
-        ("loops", [[1, 5]], r"join two of its 5 limbs each, .*, got \[\[1, 5\]\]; give what"),
-        ("loops", [[-2, 1]], r"join two of its 5 limbs each, .*, got \[\[-2, 1\]\]; give what"),
+        ("loops", [[1, 5]], r"join two of its 5 limbs each .*, got \[\[1, 5\]\]; give what"),
+        ("loops", [[-2, 1]], r"join two of its 5 limbs each .*, got \[\[-2, 1\]\]; give what"),
+        ("loops", [[2, -1]], r"no joint joins, or are \[-1, -1\], got \[\[2, -1\]\]; give what"),
+        ("loops", [[3, 3]], r"no joint joins, or are \[-1, -1\], got \[\[3, 3\]\]; give what"),
+        ("loops", [[2, 1]], r"no joint joins, or are \[-1, -1\], got \[\[2, 1\]\]; give what"),
         ("loops", "a", "has numbers for 'loops', got "),
     ],
 )
