@@ -27,6 +27,7 @@ from gmc_bench.cli.output import discard_stdout, note
 from gmc_bench.cli.parser import Parser
 from gmc_bench.core.errors import GmcBenchError, with_open_paths
 from gmc_bench.core.interruption import heed_signals
+from gmc_bench.core.options import require_verb_first
 from gmc_bench.core.stream import forgiving
 from gmc_bench.rendering.backend import with_engine
 
@@ -51,6 +52,7 @@ def make_parser() -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for verb in VERBS:
         verb.add_parser(verbs)
+    parser.verbs = verbs.choices
     return parser
 
 
@@ -68,15 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = list(sys.argv[1:] if argv is None else argv)
         try:
             parser = make_parser()
+            require_verb_first(arguments, parser.options, parser.verbs, parser.prog)
             parsed, unknown = parser.parse_known_args(arguments)
             if parsed.verb is None:
-                parser.reject_unknown(unknown)
                 parser.print_help()
                 return 2
-            # What is unknown may be a setting, but not in front of the verb.
-            early = arguments[: arguments.index(parsed.verb)]
-            passes_on = getattr(parsed, "passes_on", False)
-            parsed.parser.reject_unknown(early if passes_on else unknown)
+            if not getattr(parsed, "passes_on", False):  # else what is unknown may be a setting
+                parsed.parser.reject_unknown(unknown)
             return int(with_engine(with_open_paths, parsed.execute, parsed, unknown, arguments))
         except GmcBenchError as error:
             note(f"gmc-bench: {error}")

@@ -3,12 +3,13 @@
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gmc_bench.core.config import leaves
 from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.options import reject_options
 
 
 class _Store(argparse._StoreAction):
@@ -23,6 +24,9 @@ class _Store(argparse._StoreAction):
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are `ConfigError`s."""
+
+    verbs: Collection[str] = ()
+    """Names of its subcommands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -63,22 +67,18 @@ class Parser(argparse.ArgumentParser):
         left = further_options(argv, lambda group: self.parse_known_args(group, found)[1])
         return vars(found), left
 
-    def reject_unknown(self, unknown: list[str]) -> None:
-        """Raise for options that nobody took, naming the closest that exists.
+    @property
+    def options(self) -> list[str]:
+        """The options that it takes, in all spellings."""
+        return list(self._option_string_actions)
+
+    def reject_unknown(self, unknown: list[str], also: Iterable[str] = ()) -> None:
+        """Raise for options that nobody took, naming the closest of its own and those of `also`.
 
         Raises:
             ConfigError: `unknown` is not empty.
         """
-        unknown = [word for word in unknown if word != "--"]
-        if unknown:
-            first = unknown[0].partition("=")[0]
-            known = [name for action in self._actions for name in action.option_strings]
-            if first in known:
-                raise ConfigError(f"{first!r} stands too early; put it behind '{self.prog}'")
-            close = did_you_mean(first, known) if first.startswith("-") else ""
-            hint = close if "did you mean" in close else f"; see '{self.prog} --help'"
-            kind = "option" if first.startswith("-") else "argument"
-            raise ConfigError(f"unknown {kind} {first!r}{hint}")
+        reject_options(unknown, self.options, self.prog, also)
 
     def refuse(self, parsed: argparse.Namespace, names: Iterable[str], why: str) -> None:
         """Raise for an option that has no effect beside the others; its default says nothing.
