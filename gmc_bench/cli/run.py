@@ -1,7 +1,7 @@
 """`gmc-bench run`: train a method on a suite and score it."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,11 +143,14 @@ def _start(argv: list[str], *, dry_run: bool) -> int:
     return 0
 
 
-def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
+def specs_of(
+    argv: list[str], also: Sequence[str] = ()
+) -> "tuple[list[ExperimentSpec], Path | None]":
     """Return what the options of a run ask for: one specification per task, and the folder.
 
     Args:
         argv: as on the command line, without the verb.
+        also: further options, of the caller, that may have been meant by an unknown one.
 
     Raises:
         GmcBenchError: an option is unknown or does not fit.
@@ -170,7 +173,7 @@ def specs_of(argv: list[str]) -> "tuple[list[ExperimentSpec], Path | None]":
     add_settings(parser, choice.method_config, f"method {choice.method.id}", "model.", set())
     add_settings(parser, TokenConfig(), "tokens", "tokens.", set())
     arguments, unknown = parser.parse_known_args(argv)
-    parser.reject_unknown(unknown)
+    parser.reject_unknown(unknown, also)
     settings = read_settings(arguments.config) if arguments.config is not None else {}
     settings |= settings_given(arguments, "")
     if arguments.env_steps is not None:

@@ -139,7 +139,7 @@ def _plan(parsed: argparse.Namespace, argv: list[str]) -> "tuple[StudyRun, Launc
     said, argv = launch_options(vars(parsed), argv)
     launch = Launch.from_dict(said) if said else None
     shared += ["--threads", "1"] if launch else []  # as in a sweep: several runs share the cores
-    (base, *_), _ = specs_of([*shared, *argv])
+    (base, *_), _ = specs_of([*shared, *argv], parsed.parser.options)
     places = {"out": parsed.out, "reuse": parsed.reuse}
     places["elsewhere"] = launch is not None and launch.elsewhere
     return StudyRun.plan(request, base, tasks=parsed.task, seeds=parsed.seeds, **places), launch

@@ -257,6 +257,7 @@ CASES = [
     ("study --task ft components", "a study was expected before its options, got --task first"),
     ("study --dry-run", "write 'gmc-bench study NAME --dry-run ...'"),
     ("study nope", "unknown study 'nope'; known: attributes, bodies, budget, cells, components"),
+    ("study components --job 2 --dry-run", "unknown option '--job'; did you mean '--jobs'?"),
     ("study scalin", "unknown study 'scalin'; did you mean 'scaling'?"),
     ("study gait --against recmorph --dry-run", "got 'recmorph' against itself"),
     (
