@@ -75,6 +75,7 @@ def execute(parsed: argparse.Namespace, unknown: list[str], argv: list[str]) -> 
     parser = Parser(prog="gmc-bench sweep", allow_abbrev=False, add_help=False)
     add_options(parser)
     given, rest = parser.parse_each(argv[1:])
+    parser.reject_unknown(requests.unknown_options(rest), requests.SETTING_OPTIONS)
     config, out, resume, dry, _ = map(given.pop, ("config", "out", "resume", "dry_run", "json"))
     if resume is not None:
         request = requests.continued_sweep(resume, given, rest, config=config, out=out)

@@ -9,6 +9,7 @@ from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.experiments.cell_state import CellState
 from gmc_bench.experiments.estimate import describe_plan, measured_here
 from gmc_bench.experiments.grid import FIELDS, VARIED, Grid
+from gmc_bench.experiments.resolve import LOCKED
 from gmc_bench.experiments.run_folder import is_free
 from gmc_bench.experiments.spec import GROUPS, flatten
 from gmc_bench.experiments.sweep import REUSE, Sweep, SweepResult
@@ -22,6 +23,8 @@ _IN_FILE = ("launch", "out", "reuse")
 """What a file has beside the fields of a grid."""
 _SETTINGS = {*fields_of(Protocol), *GROUPS}
 """First parts of the names of settings."""
+SETTING_OPTIONS = tuple(f"--{name.replace('_', '-')}" for name in sorted(_SETTINGS - LOCKED))
+"""Options that settings are, or that stand for a group of them."""
 _PREFIX = "launch."
 
 
@@ -258,6 +261,23 @@ def _groups(argv: Sequence[str]) -> list[list[str]]:
             groups.append([])
         groups[-1].append(argument)
     return groups
+
+
+def unknown_options(argv: Sequence[str]) -> list[str]:
+    """Return the options that can be neither settings nor the launcher's.
+
+    Names with a dot are left to whoever knows the settings of the method, or the launcher.
+
+    Args:
+        argv: options that a command line does not take itself, with their values.
+    """
+    found: list[str] = []
+    for option, *_ in _groups(argv):
+        name = option.partition("=")[0].removeprefix("--").replace("-", "_")
+        known = "." in name or name in _SETTINGS or name in FIELDS
+        if option.startswith("--") and not known:
+            found.append(option)
+    return found
 
 
 def settings_of(argv: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:

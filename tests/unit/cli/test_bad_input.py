@@ -206,6 +206,11 @@ CASES = [
     (f"{SWEEP} --task vt", "a sweep has no option --task; give --tasks"),
     (f"{SWEEP} --seed 1 2", "a sweep has no option --seed; give --seeds"),
     (f"{SWEEP} --jobs 2 --launch.jobs 3", "--jobs and --launch.jobs are the same option"),
+    (f"{SWEEP} --job 4 --dry-run", "unknown option '--job'; did you mean '--jobs'?"),
+    (f"{SWEEP} --launch slurm", "unknown option '--launch'; did you mean '--launcher'?"),
+    (f"{SWEEP} --dryrun", "unknown option '--dryrun'; did you mean '--dry-run'?"),
+    (f"{SWEEP} --num-env=8", "unknown option '--num-env'; did you mean '--num-envs'?"),
+    ("sweep --resume full --job 4", "unknown option '--job'; did you mean '--jobs'?"),
     (f"{SWEEP} --json", "--json is for 'gmc-bench sweep status DIR'; leave it out here"),
     (f"{SWEEP} --processes 0", "--processes: must be an integer of at least 1, got 0"),
     # the other verbs
