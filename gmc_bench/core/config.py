@@ -105,7 +105,7 @@ def with_overrides(config: C, changes: Mapping[str, Any], where: str = "") -> C:
     for raw_key, raw_value in changes.items():
         key = str(raw_key).replace("-", "_")
         if key not in names:
-            raise ConfigError(f"unknown setting {where + key!r}{did_you_mean(key, names)}")
+            raise ConfigError(f"unknown setting {where + key!r}{did_you_mean(key, names, where)}")
         if key in new:
             raise ConfigError(f"{where + key!r} is given more than once; keep one of them")
         old = getattr(config, key)

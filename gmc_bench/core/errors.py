@@ -108,12 +108,13 @@ def with_open_paths(function: Callable[..., Any], *arguments: Any) -> Any:
         ) from error
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return `"; did you mean 'x'?"` for the closest known name, or the list of known names.
 
     Args:
         name: the name that was not found.
         known: the names that exist.
+        prefix: put before the names that are shown; it does not count for what is close.
 
     Returns:
         A clause that continues an error sentence; empty when nothing is known.
@@ -122,5 +123,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = [other for other in names if other.lower() == str(name).lower()]
     close = close or difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known: {', '.join(names)}" if names else ""
+        return f"; did you mean {prefix + close[0]!r}?"
+    return f"; known: {', '.join(prefix + name for name in names)}" if names else ""

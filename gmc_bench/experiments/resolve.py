@@ -8,8 +8,8 @@ from typing import Any
 
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.bodies.sets import load_morphologies, resolve_default
-from gmc_bench.core.config import leaves, nest, shown, to_dict, with_overrides
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.config import fields_of, leaves, nest, shown, to_dict, with_overrides
+from gmc_bench.core.errors import ConfigError, did_you_mean
 from gmc_bench.experiments.devices import check_device
 from gmc_bench.experiments.launch import check_processes, processes_here
 from gmc_bench.experiments.method import check_shares, executed_digest, full_name, load_method
@@ -28,6 +28,10 @@ from gmc_bench.training.run_config import RunConfig
 
 LOCKED = {"name", "preset", "seeds"}
 """Protocol fields that have no setting: they identify the protocol."""
+_FIELDS = {*fields_of(ExperimentSpec)} - {"settings"}
+"""Fields that stand beside the settings."""
+_OPTIONS = {"bodies": "morphologies"}
+"""Options by the field that they give, where the names differ."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,7 @@ def _require_rewards(task: Task) -> None:
 def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> _Decided:
     changes = _by_group(spec)
     usual = choice.rules(task, num_train), choice.settings(task)
+    _require_groups(changes["protocol"], *usual)
     protocol = with_overrides(usual[0], nest(changes["protocol"]))
     try:
         method_config = with_overrides(usual[1], nest(changes["model"]), "model.")
@@ -228,13 +233,25 @@ def _decide(choice: Choice, spec: ExperimentSpec, task: str, num_train: int) -> 
     if (protocol, method_config) == (untuned.rules(task, num_train), untuned.settings(task)):
         # The protocol's own values are no change either: a method can be run without its tuning.
         choice, usual = untuned, (protocol, method_config)
-    tokens = with_overrides(TokenConfig(), nest(changes["tokens"]))
+    tokens = with_overrides(TokenConfig(), nest(changes["tokens"]), "tokens.")
     reasons = (
         *_reasons(choice, usual, (protocol, method_config)),
         *(f"the tokens' {name} was changed" for name in changed(TokenConfig(), tokens)),
         *((f"the networks ran in {spec.precision}",) * (spec.precision != "float32")),
     )
     return _Decided(choice, protocol, method_config, tokens, reasons)
+
+
+def _require_groups(names: Iterable[str], protocol: Protocol, method_config: Any) -> None:
+    """Raise for a setting that is in none of the groups, naming the closest of all settings."""
+    fields = {*fields_of(Protocol)} - LOCKED
+    for name in names:
+        if name.partition(".")[0] not in fields:
+            groups = {"": protocol, "model.": method_config, "tokens.": TokenConfig()}
+            every = [item for group in groups for item, *_ in leaves(groups[group], group)]
+            close = did_you_mean(name, {*every} - LOCKED)
+            hint = close if "did you mean" in close else did_you_mean(name, {*fields, *GROUPS})
+            raise ConfigError(f"unknown setting {name!r}{hint}")
 
 
 def _require_same_mappings(before: Any, after: Any) -> None:
@@ -279,10 +296,11 @@ def _by_group(spec: ExperimentSpec) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {"protocol": {}, **{name: {} for name in GROUPS}}
     for name, value in spec.settings.items():
         group, _, rest = name.partition(".")
-        if name == "seed":
+        if name in _FIELDS:
+            option = _OPTIONS.get(name, name).replace("_", "-")
             raise ConfigError(
-                f"the seed is not one of the settings, got 'seed': {value!r} there; give seed=, or "
-                f"--seed"
+                f"{name!r} is not one of the settings, got {value!r} for it; give {name}=, or "
+                f"--{option}"
             )
         if name in LOCKED:
             raise ConfigError(

@@ -191,7 +191,7 @@ CASES = [
     (f"{RUN} --config broken.yaml", "broken.yaml is not valid YAML"),
     (f"{RUN} --config list.yaml", "list.yaml must hold 'key: value' settings, got a list"),
     (f"{RUN} --config unknown.yaml", "unknown setting 'env_step'; did you mean 'env_steps'?"),
-    (f"{RUN} --config nested.yaml", "unknown setting 'ppo.gama'; did you mean 'gamma'?"),
+    (f"{RUN} --config nested.yaml", "unknown setting 'ppo.gama'; did you mean 'ppo.gamma'?"),
     (f"{RUN} --config locked.yaml", "the protocol's 'seeds' cannot be changed"),
     (f"{RUN} --config group.yaml", "'ppo' is a group of settings"),
     (f"{RUN} --config model.yaml", "'model' in model.yaml must hold the method's settings"),

@@ -82,7 +82,8 @@ def test_a_key_in_two_spellings_is_given_twice():
 
 def test_an_unknown_key_is_refused_with_its_full_name_and_a_suggestion():
     with pytest.raises(
-        ConfigError, match=r"unknown setting 'optimiser\.eps_clp'; did you mean 'eps_clip'\?"
+        ConfigError,
+        match=r"unknown setting 'optimiser\.eps_clp'; did you mean 'optimiser\.eps_clip'\?",
     ):
         with_overrides(Run(), {"optimiser": {"eps_clp": 0.3}})
 

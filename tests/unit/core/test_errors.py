@@ -19,6 +19,11 @@ def test_did_you_mean_lists_all_names_sorted_when_none_is_close():
     assert did_you_mean("xyz", ["swat", "modumorph"]) == "; known: modumorph, swat"
 
 
+def test_did_you_mean_shows_names_in_full_and_compares_their_ends():
+    assert did_you_mean("lrr", ["lr", "gamma"], "ppo.") == "; did you mean 'ppo.lr'?"
+    assert did_you_mean("xyz", ["lr", "gamma"], "ppo.") == "; known: ppo.gamma, ppo.lr"
+
+
 def test_did_you_mean_is_silent_when_nothing_is_known():
     assert did_you_mean("anything", []) == ""
 
