@@ -280,15 +280,21 @@ class Request:
 
 
 def _counts(counts: Any) -> tuple[int, ...]:
-    """Return numbers of bodies.
+    """Return different numbers of bodies.
 
     Raises:
-        ConfigError: one is no integer, or below 1.
+        ConfigError: one is no integer or below 1, or all are the same: no line has one point.
     """
     found: tuple[int, ...] = coerce(listed(counts), tuple[int, ...], "counts")
     if found and min(found) < 1:
         raise ConfigError(f"'counts' must be numbers of bodies, at least 1, got {min(found)}")
-    return found
+    different = tuple(dict.fromkeys(found))
+    if len(different) == 1:
+        raise ConfigError(
+            f"--counts takes at least two different numbers of bodies, such as 10 30 100, got "
+            f"{' '.join(map(str, found))!r}"
+        )
+    return different
 
 
 def _fractions(budgets: Any) -> tuple[Fraction, ...]:

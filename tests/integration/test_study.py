@@ -297,7 +297,7 @@ def test_what_another_run_or_other_software_measured_does_not_count(
         (("ordering", "--seed", "3"), "a study decides '--seed' itself"),
         (("ordering", "--model.width", "3"), "a study decides '--model.width' itself"),
         (
-            ("bodies", "--counts", "2", "--evaluation.modes", "stochastic"),
+            ("bodies", "--counts", "1", "2", "--evaluation.modes", "stochastic"),
             "a study decides '--evaluation.modes' itself",
         ),
         (("ordering", "--ppo.lrr", "3"), "unknown option '--ppo.lrr'"),

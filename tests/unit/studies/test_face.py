@@ -16,6 +16,8 @@ from gmc_bench.studies.study_run import StudyRun
         ("siblings", {"seeds": [True]}, "'seeds' must be an integer, got True"),
         ("siblings", {"tasks": [3]}, "'tasks' must be a string, got 3"),
         ("bodies", {"counts": (0,)}, "'counts' must be numbers of bodies, at least 1, got 0"),
+        ("bodies", {"counts": 4}, "--counts takes at least two different numbers .* got '4'"),
+        ("bodies", {"counts": [9, 9]}, "at least two different numbers of bodies, .* got '9 9'"),
         ("bodies", {"counts": "many"}, "'counts' must be an integer, got 'many'"),
         ("budget", {"budgets": 3}, "--budgets takes at least two different multiples .* got '3'"),
         ("scaling", {}, r"trains nothing .* with gmc_bench\.studies\.scaling_study\.run"),

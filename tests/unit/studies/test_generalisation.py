@@ -170,7 +170,7 @@ def test_every_method_meets_the_same_bodies_and_every_seed_others() -> None:
     }
     assert all("env_steps" not in spec.settings for spec in found.values())
     with pytest.raises(ConfigError, match="has 24 train bodies; choose another set"):
-        Request.make("bodies", counts=(25,)).specs(BASE, seeds=(1,))
+        Request.make("bodies", counts=(24, 25)).specs(BASE, seeds=(1,))
 
 
 def test_bodies_that_some_runs_train_on_are_not_scored(tiny_set: MorphologySet) -> None:
@@ -178,11 +178,11 @@ def test_bodies_that_some_runs_train_on_are_not_scored(tiny_set: MorphologySet) 
     splits = {**tiny_set.splits, "test": tiny_set.split("train")[:1]}
     store_set(replace(tiny_set, id="again", splits=splits))
     with pytest.raises(ConfigError, match="but 1 test bodies of again are train bodies, too"):
-        Request.make("bodies", counts=(1,)).specs(BASE.replace(bodies="again"), seeds=(1,))
+        Request.make("bodies", counts=(1, 2)).specs(BASE.replace(bodies="again"), seeds=(1,))
 
 
 def test_numbers_that_finished_runs_do_not_have_are_not_incomplete() -> None:
-    request = Request.make("bodies", ["recmorph", "nervenet"], counts=(4,))
+    request = replace(Request.make("bodies", ["recmorph", "nervenet"]), counts=(4,))
     one = [Outcome(arm, "unimal-ft-v1", 1, make_record()) for arm in request.arms]
     assert growth_table(request.study, one).rows[0][3:] == ("-",) * 5
     assert crossing_table(request.study, one).rows[0][2:] == ("-",) * 3
@@ -195,6 +195,7 @@ def test_each_body_can_have_as_many_steps(tmp_path) -> None:
     steps = SUITES.load("unimal").protocol("lite").env_steps
     found = [spec.settings["env_steps"] for spec in request.specs(BASE, seeds=(1,)).values()]
     assert found == [steps * 4 // 100, steps * 20 // 100]
+    assert Request.make("bodies", counts=[20, 4, 20]).counts == (20, 4)
     (tmp_path / "study.yaml").write_text(request.to_yaml())
     assert read_request(tmp_path / "study.yaml") == request
     with pytest.raises(ConfigError, match="--steps is equal or per-body, got 'each'"):
