@@ -219,8 +219,11 @@ class Experiment:
 
         Raises:
             RunFolderError: the folder is in use, or holds something else.
+            ConfigError: so many processes cannot share it.
             GmcBenchError: the experiment cannot be run, or not finished.
         """
+        if processes is not None:
+            check_processes(processes)  # also where nothing is left to run
         if self.spec is not None and (self.path is None or is_free(self.path)):
             if processes is not None:
                 self._use_processes(processes)

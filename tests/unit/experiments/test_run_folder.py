@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.core.errors import CheckpointError, RunFolderError, StorageError
+from gmc_bench.core.errors import CheckpointError, ConfigError, RunFolderError, StorageError
 from gmc_bench.experiments import launch
 from gmc_bench.experiments.events import SweepStarted
 from gmc_bench.experiments.experiment import Experiment
@@ -130,6 +130,13 @@ def test_a_folder_that_cannot_be_looked_at_is_refused_in_one_sentence(tmp_path, 
     ):
         with pytest.raises(RunFolderError, match=reason):
             use()
+
+
+def test_a_number_of_processes_is_checked_also_where_nothing_is_left_to_run(tmp_path):
+    (tmp_path / "config.yaml").touch()
+    write_record(RunFolder(tmp_path).record, make_record())
+    with pytest.raises(ConfigError, match="a run needs at least one process, got 0"):
+        Experiment.open(tmp_path).resume(processes=0)
 
 
 def test_a_policy_is_that_of_the_record_or_what_a_leaderboard_keeps_of_it(tmp_path):
