@@ -279,11 +279,12 @@ def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:
 
     Raises:
         RecordError: it is not that, or of a clone with changes, of other versions of the methods
-            than the installed ones, or of bodies that are named like the installed ones only.
+            than the installed ones, of several threads or a GPU, or of bodies that are named like
+            the installed ones only.
         GmcBenchError: the bodies are not here.
     """
     content = _json(path)
-    again = "run 'gmc-bench profile methods --json' again, from a clean clone"
+    again = "run 'gmc-bench profile methods --threads 1 --json' again, from a clean clone"
     try:
         setting = content["setting"]
         names = ("suite", "task", "protocol", "steps_per_iteration", "reference")
@@ -299,6 +300,11 @@ def speeds_file(path: Path, board: Path) -> dict[Path, KeptSpeeds]:
         raise RecordError(
             f"{path} is not a measurement of methods' speeds ({_problem(error)}); {again}"
         ) from error
+    if not kept.of_one_thread:
+        where = kept.hardware.gpu or f"{kept.hardware.threads} threads of the CPU"
+        raise RecordError(
+            f"{path} was measured on {where}, expected one thread of the CPU; {again}"
+        )
     for item in (kept.reference, *kept.methods):
         _require_installed(item.method, item.method_version, path, again)
     if load_morphologies(kept.morphologies.id).digest != kept.morphologies.digest:

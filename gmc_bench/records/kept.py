@@ -194,6 +194,11 @@ class KeptSpeeds(RecordPart):
         """Suite, task, protocol and body set that they were measured with."""
         return self.suite, self.task, self.protocol, self.morphologies.id
 
+    @property
+    def of_one_thread(self) -> bool:
+        """Whether they are those of one thread of a processor, as pages and findings say."""
+        return self.hardware.threads == 1 and self.hardware.gpu is None
+
 
 class KeptEvaluation(RecordPart):
     """Score of a trained policy on other bodies, or with a limb unseen."""

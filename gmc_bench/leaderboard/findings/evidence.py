@@ -78,11 +78,12 @@ class Evidence:
     def todays_speeds(self) -> dict[str, KeptSpeeds]:
         """Return by path what speeds say of boards that suites ask for, and of installed methods.
 
-        Networks are those of the protocol, as in the runs.
+        Networks are those of the protocol, as in the runs. Speeds of several threads or a GPU are
+        left out: pages and claims speak of one thread.
         """
         found = {}
         for path, kept in self.speeds.items():
-            if kept.suite not in SUITES.names():
+            if kept.suite not in SUITES.names() or not kept.of_one_thread:
                 continue
             suite = SUITES.get(kept.suite)
             preset = suite.protocol(None).preset

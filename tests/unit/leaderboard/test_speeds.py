@@ -24,6 +24,7 @@ from recmorph import SPEC
 from tests.support.records import digest_of, make_record, make_stored
 from tests.support.three_methods import FAR, NEAR, analysis_of
 
+ONE_THREAD = make_record().hardware.model_copy(update={"threads": 1})
 FASTEST = Fastest(
     id="f", says="", printed="", source="", suite="unimal-v1", task="unimal-ft-v1",
     method="recmorph", others=("swat", "gcnt"),
@@ -53,7 +54,7 @@ def _speeds(task: str = "unimal-ft-v1", **ratios: Sequence[float]) -> Evidence:
         steps_per_iteration=4096,
         reference={"method": "recmorph", "method_version": 1, "preset": "lite", "parameters": 1},
         methods=tuple(rounds),
-        hardware=make_record().hardware,
+        hardware=ONE_THREAD,
         versions={},
         git_commit="0" * 40,
         git_dirty=False,
@@ -127,6 +128,12 @@ def _changed_timing(change: dict[str, Any]) -> Callable[[KeptSpeeds], KeptSpeeds
 OUTDATED: list[Callable[[KeptSpeeds], KeptSpeeds]] = [
     lambda kept: kept.model_copy(update={"protocol": "standard"}),
     lambda kept: kept.model_copy(update={"suite": "elsewhere-v1"}),
+    *(
+        lambda kept, machine=machine: kept.model_copy(
+            update={"hardware": kept.hardware.model_copy(update=machine)}
+        )
+        for machine in ({"threads": 2}, {"gpu": "Test GPU"})
+    ),
     *(
         lambda kept, body=body: kept.model_copy(
             update={"morphologies": kept.morphologies.model_copy(update=body)}
@@ -233,7 +240,7 @@ def _printed(tiny_set: MorphologySet, **changes: Any) -> dict[str, Any]:
             "num_envs": 256,
             "threads": 1,
             "task": "unimal-ft-v1",
-            "hardware": make_record().hardware.model_dump(),
+            "hardware": ONE_THREAD.model_dump(),
             "versions": {"torch": "2.13.0"},
         },
         **changes,
@@ -284,6 +291,14 @@ def test_what_profile_prints_is_kept(tmp_path: Path, tiny_set: MorphologySet) ->
             lambda found: found["setting"]["morphologies"].update(digest="1" * 64),
             "but here that has other bodies",
         ),
+        (
+            lambda found: found["setting"]["hardware"].update(threads=2),
+            "was measured on 2 threads of the CPU, expected one thread of the CPU",
+        ),
+        (
+            lambda found: found["setting"]["hardware"].update(gpu="Test GPU"),
+            "was measured on Test GPU, expected one thread of the CPU",
+        ),
     ],
 )
 def test_what_is_no_measurement_is_refused(
@@ -298,5 +313,6 @@ def test_what_is_no_measurement_is_refused(
     file.write_text(json.dumps(found), encoding="utf-8")
     with pytest.raises(RecordError, match=complaint) as caught:
         files_to_keep([file], tmp_path / "board")
-    assert "run 'gmc-bench profile methods --json' again" in str(caught.value)
+    again = "run 'gmc-bench profile methods --threads 1 --json' again"
+    assert again in str(caught.value)
     assert not (tmp_path / "board").exists()
