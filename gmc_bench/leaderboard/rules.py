@@ -1,9 +1,9 @@
 """The rules of the installed version, in the form that records can be compared with."""
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from gmc_bench.core.config import definition_digest, to_dict
+from gmc_bench.core.config import definition_digest, to_dict, with_overrides
 from gmc_bench.core.errors import GmcBenchError
 from gmc_bench.leaderboard.submission import Rules
 from gmc_bench.methods import METHODS
@@ -41,7 +41,12 @@ class VariantRules(NamedTuple):
 
 
 def rules_of_variants(
-    suite_id: str, task: str, protocol: str, method_id: str, preset: str
+    suite_id: str,
+    task: str,
+    protocol: str,
+    method_id: str,
+    preset: str,
+    changes: Mapping[str, Any] | None = None,
 ) -> VariantRules | None:
     """Return by which rules a variant of a method would be run here, for its whole budget.
 
@@ -51,6 +56,7 @@ def rules_of_variants(
         protocol: its name.
         method_id: registered id.
         preset: of the variant; part of the protocol's digest.
+        changes: what else of the protocol sets the variant apart, nested as the protocol is.
 
     Returns:
         The rules; `None` where one of the names is not installed.
@@ -58,7 +64,9 @@ def rules_of_variants(
     try:
         suite, definition = SUITES.get(suite_id), TASKS.get(task)
         method = METHODS.load(method_id)
-        rules = replace(suite.protocol(protocol, task), preset=preset)
+        rules = with_overrides(
+            suite.protocol(protocol, task), {**(changes or {}), "preset": preset}
+        )
     except GmcBenchError:
         return None
     return VariantRules(

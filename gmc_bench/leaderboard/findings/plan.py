@@ -1,16 +1,24 @@
 """Pending runs of boards and studies, in order of priority, with their cost."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.findings.catalogue import CLAIMS
 from gmc_bench.leaderboard.findings.claims import Finding, Pooled
 from gmc_bench.leaderboard.findings.cost import Costs, distinct
-from gmc_bench.leaderboard.findings.evidence import Evidence
-from gmc_bench.leaderboard.findings.pools import HORIZON, SEEDS, BoardPool, PlannedRun
+from gmc_bench.leaderboard.findings.evidence import Evidence, is_set
+from gmc_bench.leaderboard.findings.pools import (
+    HORIZON,
+    SEEDS,
+    BoardPool,
+    PlannedRun,
+    follows_todays_rules,
+)
 from gmc_bench.leaderboard.references import NO_ACTION
 from gmc_bench.leaderboard.today import is_current
+from gmc_bench.records.kept import KeptStudy, StudyNumbers
 from gmc_bench.records.parts import Morphologies
 from gmc_bench.suites import SUITES
 
@@ -33,6 +41,10 @@ BOARDS = (
 """In order of priority."""
 BODY_COUNTS = (10, 30, 100, 300, 1000)
 """Train bodies of the study `bodies`."""
+TRAIN_BODIES = "gmc-unimal-1k-v1.first"
+"""What the names of their sets begin with."""
+MODES = ("deterministic",)
+"""Modes that the study `bodies` scores its policies in."""
 SPECIALIST = "mlp"
 """One policy per body, the ceiling of a board."""
 BUDGET_SEEDS = (1, 2)
@@ -186,6 +198,7 @@ def _other_runs(evidence: Evidence, costs: Costs) -> Iterator[PendingRuns]:
         == (suite, task, "standard")
         and item.table.key.morphologies == SUITES.get(suite).default_morphologies[0]
         for row in item.table.rows
+        if is_current(row)
         for run in row.runs
     }
     left = [run for run in long if (run.method, run.seed) not in there]
@@ -204,7 +217,7 @@ def _of_ten_budgets(evidence: Evidence, costs: Costs, methods: Sequence[str]) ->
         for method in methods
         for seed in BUDGET_SEEDS
     }  # fmt: skip
-    there = _finished(evidence, "budget")
+    there = _finished(evidence, "budget", runs)
     left = [run for place, run in runs.items() if place not in there]
     command = (
         f"gmc-bench study budget --method {' '.join(methods)} --seeds "
@@ -213,17 +226,39 @@ def _of_ten_budgets(evidence: Evidence, costs: Costs, methods: Sequence[str]) ->
     return _pending("study budget, ten times", runs, left, costs, command)
 
 
-def _finished(evidence: Evidence, study: str) -> set[tuple[str, int]]:
-    """Return variant and seed of a study's finished runs on flat terrain."""
-    suite = SUITES.get("unimal-v1")
-    wanted = (study, suite.id, suite.default_protocol)
+def _finished(
+    evidence: Evidence, study: str, wanted: Mapping[tuple[str, int], PlannedRun]
+) -> set[tuple[str, int]]:
+    """Return variant and seed of the wanted runs of a study that are there, by today's rules."""
     return {
-        (run.arm, run.seed)
+        place
         for item in evidence.studies.values()
-        if (item.study, item.suite, item.protocol) == wanted
+        if item.study == study
         for run in item.runs
-        if run.record_digest is not None and run.task == suite.task("ft") and not run.git_dirty
+        for place in ((run.arm, run.seed),)
+        if place in wanted and _is_as_planned(evidence, item, run, wanted[place])
     }
+
+
+def _is_as_planned(
+    evidence: Evidence, study: KeptStudy, run: StudyNumbers, planned: PlannedRun
+) -> bool:
+    """Say whether a run is finished, and would be the same if it were made now."""
+    suite, task = SUITES.get(planned.suite), planned.task
+    found = (study.suite, study.protocol, run.task, run.method)
+    if found != (suite.id, suite.default_protocol, task, planned.method):
+        return False
+    if run.record_digest is None or run.git_dirty is not False:
+        return False
+    steps = round(planned.steps * suite.protocol(None, task).env_steps)
+    changes: dict[str, Any] = {"env_steps": steps}
+    if study.study == "bodies":
+        changes["evaluation"] = {"modes": MODES}
+        bodies = run.morphologies is not None and run.morphologies.id.startswith(TRAIN_BODIES)
+    else:
+        bodies = is_set(evidence, run.morphologies, suite.default_morphologies[0])
+    engine = evidence.has_engine_of(suite.id, task, study.versions)
+    return bodies and engine and follows_todays_rules(evidence, study, run, changes)
 
 
 def _of_bodies(
@@ -241,7 +276,7 @@ def _of_bodies(
         for count in BODY_COUNTS
         for seed in seeds
     }  # fmt: skip
-    there = _finished(evidence, "bodies")
+    there = _finished(evidence, "bodies", runs)
     left = [run for place, run in runs.items() if place not in there]
     named = f" --method {' '.join(methods)}" if option else ""
     command = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gmc_bench.leaderboard.aggregate import Row
 from gmc_bench.leaderboard.analysis import TableAnalysis
@@ -245,7 +245,7 @@ class StudyPool:
         asked = full and run.seed in rules.seeds
         bodies = is_set(evidence, run.morphologies, suite.default_morphologies[0])
         engine = evidence.has_engine_of(suite.id, task, study.versions)
-        return asked and bodies and engine and _follows_todays_rules(evidence, study, run)
+        return asked and bodies and engine and follows_todays_rules(evidence, study, run)
 
     def runs(self, labels: Sequence[str]) -> dict[tuple[str, int], PlannedRun]:
         """Return the first seeds of all variants, which the study's command trains together."""
@@ -377,11 +377,22 @@ class VariantPool:
         return None
 
 
-def _follows_todays_rules(evidence: Evidence, study: KeptStudy, run: StudyNumbers) -> bool:
+def follows_todays_rules(
+    evidence: Evidence,
+    study: KeptStudy,
+    run: StudyNumbers,
+    changes: Mapping[str, Any] | None = None,
+) -> bool:
     """Say whether a run has today's task, protocol and method, but for what sets it apart.
 
     Older files do not state it. There the rules are those of the study's ranked run of the same
     method, which the board has.
+
+    Args:
+        evidence: with the board.
+        study: the file.
+        run: one of its runs.
+        changes: what of the protocol sets the run's variant apart, nested as the protocol is.
     """
     if run.protocol_digest is None:
         digests = {item.record_digest for item in study.runs if item.method == run.method}
@@ -390,7 +401,9 @@ def _follows_todays_rules(evidence: Evidence, study: KeptStudy, run: StudyNumber
         )
     from gmc_bench.leaderboard.rules import rules_of_variants  # loads what tasks are made of
 
-    rules = rules_of_variants(study.suite, run.task, study.protocol, run.method, str(run.preset))
+    rules = rules_of_variants(
+        study.suite, run.task, study.protocol, run.method, str(run.preset), changes
+    )
     return not run.changes and rules == (run.method_version, run.protocol_digest, run.task_digest)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gmc_bench.core.config import config_digest, nest, with_overrides
+from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.leaderboard.aggregate import aggregate
 from gmc_bench.leaderboard.analysis import analyse
 from gmc_bench.leaderboard.findings import plan
@@ -16,10 +18,12 @@ from gmc_bench.leaderboard.findings.evidence import Evidence
 from gmc_bench.leaderboard.findings.page import find_all, findings_page
 from gmc_bench.leaderboard.findings.plan import BOARDS, PendingRuns, pending_runs
 from gmc_bench.leaderboard.findings.pools import BoardPool, PlannedRun, StudyPool, VariantPool
+from gmc_bench.records.kept import BodySetId, KeptStudy
 from gmc_bench.records.schema import RunRecord
+from gmc_bench.studies.request import Request
 from gmc_bench.suites import SUITES
 from tests.support.findings import POOL, make_board, make_study, with_changes
-from tests.support.records import AFTER_TUNING, make_record, make_returns, make_stored
+from tests.support.records import AFTER_TUNING, digest_of, make_record, make_returns, make_stored
 
 
 def test_runs_cost_what_the_nearest_ones_took() -> None:
@@ -162,12 +166,25 @@ def test_runs_of_other_rules_are_left_to_be_made() -> None:
     assert (pending["Flat terrain"].done, pending["Flat terrain"].wanted) == (0, 30)
 
 
-def test_longer_runs_on_other_bodies_are_none_of_the_board() -> None:
+@pytest.fixture
+def of_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what neither boards nor claims need is planned."""
+    monkeypatch.setattr(plan, "BOARDS", ())
+    monkeypatch.setattr(plan, "CLAIMS", ())
+
+
+@pytest.mark.usefixtures("of_no_claim")
+def test_longer_runs_on_other_bodies_or_by_other_rules_are_none_of_the_board(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (table,) = make_board(recmorph=(1.0, 2.0, 3.0)).analyses
-    for bodies, done in (("unimals_100", 3), ("gmc-unimal-mini-v2", 0)):
+    for bodies, current, done in (
+        ("unimals_100", True, 3), ("gmc-unimal-mini-v2", True, 0), ("unimals_100", False, 0),
+    ):  # fmt: skip
+        monkeypatch.setattr(plan, "is_current", lambda row, current=current: current)
         key = replace(table.table.key, protocol="standard", morphologies=bodies)
         long = Evidence((replace(table, table=replace(table.table, key=key)),), {}, {})
-        pending = pending_runs(long, find_all(long), Costs(long))
+        pending = pending_runs(long, {}, Costs(long))
         (found,) = (item for item in pending if item.what == "Flat terrain, standard")
         assert (found.done, found.wanted) == (done, 20)
 
@@ -205,13 +222,56 @@ def test_the_runs_of_a_study_are_planned_once() -> None:
     }
 
 
-def test_only_finished_runs_of_clean_checkouts_are_done() -> None:
-    study = make_study(study="budget")
-    for changes, done in (({}, 2), ({"git_dirty": True}, 0), ({"record_digest": None}, 0)):
-        evidence = Evidence((), {"s": with_changes(study, arm="recmorph-x10", **changes)}, {})
-        pending = pending_runs(evidence, find_all(evidence), Costs(evidence))
-        (ten,) = (item for item in pending if item.what == "study budget, ten times")
-        assert (ten.done, ten.wanted) == (done, 8), changes
+def _made_now(study: str, arm: str, **options: str) -> KeptStudy:
+    """Return two runs of a study's variant by the rules that it has now."""
+    request = Request.make(study, **options)
+    (variant,) = (item for item in request.arms if item.name == arm)
+    plain = ExperimentSpec(method="recmorph", suite="unimal", protocol="lite")
+    settings = request.variant(plain, variant).settings
+    rules = SUITES.get("unimal-v1").protocol("lite", "unimal-ft-v1")
+    digest = config_digest(with_overrides(rules, nest(settings)))
+    return with_changes(make_study(study=study), arm=arm, protocol_digest=digest)
+
+
+BOARD = make_board(recmorph=(1.0,))
+
+
+@pytest.mark.usefixtures("of_no_claim")
+@pytest.mark.parametrize(
+    ("what", "made", "bodies"),
+    [
+        ("study budget, ten times", ("budget", "recmorph-x10"), "unimals_100"),
+        ("study bodies", ("bodies", "recmorph-30"), "gmc-unimal-1k-v1.first30"),
+        (
+            "study bodies --steps per-body",
+            ("bodies", "recmorph-30-per-body"),
+            "gmc-unimal-1k-v1.first30from31",
+        ),
+    ],
+)
+def test_only_finished_runs_of_clean_checkouts_by_todays_rules_are_done(
+    what: str, made: tuple[str, str], bodies: str
+) -> None:
+    trained_on = BodySetId(id=bodies, digest=digest_of("set"))
+    options = {"steps": "per-body"} if what.endswith("per-body") else {}
+    study = with_changes(_made_now(*made, **options), morphologies=trained_on)
+    other = trained_on.model_copy(update={"id": "gmc-unimal-mini-v2"})
+    others = [
+        with_changes(study, **changes)
+        for changes in (
+            {"git_dirty": True}, {"record_digest": None}, {"morphologies": other},
+            {"method": "metamorph-star"}, {"method_version": 99}, {"changes": ("ppo.lr",)},
+            {"protocol_digest": digest_of("x")}, {"protocol_digest": None},
+        )
+    ]  # fmt: skip
+    others.append(study.model_copy(update={"versions": {"mujoco": "1.2.2"}}))
+
+    def done(*found: KeptStudy) -> int:
+        evidence = Evidence(BOARD.analyses, dict(zip("abcdefghij", found, strict=False)), {})
+        pending = pending_runs(evidence, {}, Costs(evidence))
+        return next(item for item in pending if item.what == what).done
+
+    assert (done(study), done(*others)) == (2, 0)
 
 
 def test_first_weights_of_quadrupeds_are_measured_on_frictions_too() -> None:
