@@ -24,6 +24,8 @@ TRIMMED_SHARE = 0.25
 """Share of the scores that the interquartile mean cuts off at either end."""
 WORST_SHARE = 0.1
 """Share of the bodies that the worst decile counts, rounded up."""
+MAX_SUBSETS = 1_000
+"""Subsets of runs that a mean over subsets counts at most."""
 
 _MAX_LOGARITHM = math.log(sys.float_info.max)
 
@@ -99,10 +101,16 @@ def mean_over_subsets(scores: DoubleArray, size: int, statistic: Statistic) -> f
     """Return the mean of a statistic over all subsets of `size` runs of scores (R, B).
 
     Makes statistics whose expectation depends on the number of runs comparable between methods
-    that have unequal numbers of them.
+    that have unequal numbers of them. Where there are more than `MAX_SUBSETS`, it is the mean over
+    so many that are drawn at random, the same ones each time.
     """
-    subsets = combinations(range(len(scores)), size)
-    return mean(np.array([statistic(scores[list(runs)]) for runs in subsets]))
+    runs = len(scores)
+    if math.comb(runs, size) <= MAX_SUBSETS:
+        subsets = [list(found) for found in combinations(range(runs), size)]
+    else:
+        order = np.random.default_rng(0).random((MAX_SUBSETS, runs)).argsort(axis=1)
+        subsets = np.sort(order[:, :size], axis=1).tolist()
+    return mean(np.array([statistic(scores[found]) for found in subsets]))
 
 
 def performance_profile(scores: DoubleArray, thresholds: DoubleArray) -> DoubleArray:

@@ -80,6 +80,28 @@ def test_subsets_of_runs_by_hand() -> None:
     assert mean_over_subsets(scores, 3, worst_decile) == worst_decile(scores)
 
 
+def test_of_many_subsets_of_runs_a_thousand_count() -> None:
+    scores = np.random.default_rng(1).normal(size=(18, 7))  # 48,620 subsets of nine runs
+    drawn = []
+
+    def noted(part: DoubleArray) -> float:
+        drawn.append([scores[:, 0].tolist().index(value) for value in part[:, 0]])
+        return mean(part)
+
+    found = mean_over_subsets(scores, 9, noted)
+    assert len(drawn) == 1_000
+    assert all(len(set(runs)) == 9 for runs in drawn)
+    assert mean_over_subsets(scores, 9, mean) == found  # the same subsets each time
+    assert found == pytest.approx(mean(scores), abs=0.02)
+    counts = np.bincount(np.concatenate(drawn))  # each run in a half, with a deviation of 16
+    assert len(counts) == 18
+    assert counts.min() > 420
+    assert counts.max() < 580
+    drawn.clear()
+    mean_over_subsets(scores[:12], 6, noted)  # 924 subsets
+    assert len(set(map(tuple, drawn))) == len(drawn) == 924
+
+
 def test_profile_does_not_count_scores_at_the_threshold() -> None:
     scores = np.array([[1.0, 2.0], [2.0, 3.0]])
     profile = performance_profile(scores, np.array([0.0, 1.0, 2.0, 2.5, 3.0]))
