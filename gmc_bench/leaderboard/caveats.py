@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gmc_bench.core.table import number
 from gmc_bench.leaderboard.analysis import REPEATED_LOOKS_FACTOR, RowAnalysis, TableAnalysis
+from gmc_bench.leaderboard.comparison import share_a_letter
 from gmc_bench.records.breakdown import scored
 
 FEW_RUNS = 2
@@ -26,7 +27,7 @@ def first_before_tuning(analysis: TableAnalysis) -> str:
     if before is None or before.rows[0].row.key.method == analysis.rows[0].row.key.method:
         return ""
     first, *others = before.rows
-    alike = [row.row.key.method for row in others if set(row.group) & set(first.group)]
+    alike = [row.row.key.method for row in others if share_a_letter(row.group, first.group)]
     score = number(first.crossed.value)
     if absent := without_untuned(analysis):
         has = "has" if len(absent) == 1 else "have"

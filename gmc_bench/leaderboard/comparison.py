@@ -5,6 +5,7 @@ the same ones. Runs are replications of one method: a seed means nothing across 
 """
 
 import math
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -387,6 +388,15 @@ def letter_groups(significant: BoolArray) -> tuple[str, ...]:
         for item in group:
             letters[item] += _letter(place)
     return tuple(letters)
+
+
+def share_a_letter(first: str, second: str) -> bool:
+    """Say whether two items, given by their texts of `letter_groups`, are in a common group."""
+    return bool(_letters(first) & _letters(second))
+
+
+def _letters(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z]\d*", text))
 
 
 def _letter(place: int) -> str:

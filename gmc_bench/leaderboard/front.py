@@ -8,6 +8,7 @@ from statistics import median
 from gmc_bench.core.escape import markdown
 from gmc_bench.leaderboard.analysis import TableAnalysis
 from gmc_bench.leaderboard.caveats import first_before_tuning, lead_over, listed
+from gmc_bench.leaderboard.comparison import share_a_letter
 from gmc_bench.leaderboard.findings.claims import VERDICTS
 from gmc_bench.leaderboard.findings.evidence import Evidence, read_evidence
 from gmc_bench.leaderboard.findings.page import find_all
@@ -86,7 +87,7 @@ def leader(found: Overview) -> str:
         alike = [
             name
             for name, cell in ranked.items()
-            if name != first and set(cell.group) & set(best.group)
+            if name != first and share_a_letter(cell.group, best.group)
         ]
         text = (
             f"On {_board(column)}, {first} is first of {len(ranked)} with a mean return of "

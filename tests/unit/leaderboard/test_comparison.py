@@ -1,4 +1,3 @@
-import re
 from itertools import combinations, permutations
 
 import numpy as np
@@ -14,6 +13,7 @@ from gmc_bench.leaderboard.comparison import (
     letter_groups,
     moderate_variances,
     probability_of_improvement,
+    share_a_letter,
     significant_pairs,
 )
 from gmc_bench.leaderboard.statistics import Estimate, VarianceEstimate
@@ -513,10 +513,6 @@ def test_letters_by_hand() -> None:
     assert letter_groups(_matrix(4, (0, 1), (0, 3), (1, 3))) == ("a", "b", "abc", "c")
 
 
-def _letters(text: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z]\d*", text))
-
-
 @given(
     st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.binary(min_size=5, max_size=5)))
 )
@@ -527,12 +523,13 @@ def test_items_share_a_letter_unless_they_differ_significantly(
     number = int.from_bytes(bits)
     pairs = list(combinations(range(count), 2))
     matrix = _matrix(count, *(pair for place, pair in enumerate(pairs) if number >> place & 1))
-    letters = [_letters(text) for text in letter_groups(matrix)]
-    assert all(letters)
+    groups = letter_groups(matrix)
+    assert all(groups)
     for i, j in pairs:
-        assert bool(letters[i] & letters[j]) == (not matrix[i, j])
+        assert share_a_letter(groups[i], groups[j]) == (not matrix[i, j])
     # No letter's items all have another letter in common, too.
-    items = [{i for i in range(count) if letter in letters[i]} for letter in set().union(*letters)]
+    letters = {letter for text in groups for letter in text}
+    items = [{i for i in range(count) if letter in groups[i]} for letter in letters]
     assert not any(one <= other for one, other in permutations(items, 2))
 
 
@@ -540,3 +537,7 @@ def test_more_groups_than_letters() -> None:
     groups = letter_groups(~np.eye(60, dtype=np.bool_))
     assert groups[51:54] == ("Z", "a2", "b2")
     assert len(set(groups)) == 60
+    assert not any(share_a_letter(*pair) for pair in combinations(groups, 2))
+    # Letters with the same character or the same number are others.
+    assert share_a_letter("ya2b2", "b2c")
+    assert not share_a_letter("ya2", "ab2")

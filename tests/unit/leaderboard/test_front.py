@@ -1,6 +1,8 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from gmc_bench.leaderboard.caveats import first_before_tuning
 from gmc_bench.leaderboard.front import coverage, front, grid, leader
 from gmc_bench.leaderboard.overview import Column, Overview, OverviewCell, make_overview
 from gmc_bench.leaderboard.statistics import Estimate
@@ -88,6 +90,10 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
         "to 1,291), or 24.7 m, on bodies it has never seen; its lead over second is not "
         "significant."
     )
+    beyond = {("first", 0): "xb2", ("second", 0): "b", ("third", 0): "b2"}  # of more than 52 groups
+    other = cells | {place: replace(cells[place], group=text) for place, text in beyond.items()}
+    text = leader(Overview(columns, tuple(rows), other))
+    assert text.endswith("; its lead over third is not significant.")
     assert coverage(found) == (
         "Of 16 combinations of 4 methods and 4 boards, 5 have all seeds and 2 have some."
     )
@@ -116,6 +122,12 @@ def test_who_would_be_first_with_the_values_before_tuning_is_said() -> None:
     text = leader(make_overview([analysis_of([*NEXT, *before, *tuned])], ()))
     assert "next is first of 2" in text
     assert text.endswith("With the values before tuning, near is first of 2 with 51.8.")
+    analysis = analysis_of([*NEXT, *before, *tuned])
+    assert analysis.before_tuning is not None
+    pairs = zip(analysis.before_tuning.rows, ("xb2", "b"), strict=True)  # of more than 52 groups
+    rows = tuple(replace(row, group=group) for row, group in pairs)
+    several = replace(analysis, before_tuning=replace(analysis.before_tuning, rows=rows))
+    assert first_before_tuning(several) == first_before_tuning(analysis)
     first = [run_of("near", seed, 80.0 + seed, **AFTER_TUNING) for seed in (1, 2)]
     text = leader(make_overview([analysis_of([*NEXT, *before, *first])], ()))
     assert "near is first of 2" in text
