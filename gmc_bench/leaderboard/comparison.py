@@ -47,7 +47,7 @@ class MeanComparison:
     """Whether it is that of logarithms."""
     p_runs: float | None
     """Two-sided p-value with seeds as the random factor and bodies fixed, not corrected for the
-    number of tests; `None` where a method has one run, or where all runs of either are equal and
+    number of tests; `None` where a method has one run, or where all runs of both are equal and
     there is no prior to moderate their variance."""
     p_both: float | None
     """The same with seeds and bodies as random factors; `None` also for bodies of one cluster."""
