@@ -82,7 +82,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 def number(value: float | None, digits: int = 1) -> str:
     """Return a number for a table, `-` for none."""
-    return "-" if value is None else f"{value:,.{digits}f}"
+    return "-" if value is None else f"{value:z,.{digits}f}"
 
 
 def _csv_cell(cell: str) -> str:

@@ -121,7 +121,7 @@ def grid(found: Overview, speeds: KeptSpeeds | None = None) -> list[str]:
         [method, *(_cell(found.cells[method, place]) for place in places)] for method in methods
     ]
     if any(column.floor is not None for column in columns):
-        floors = [NONE if c.floor is None else f"{c.floor:,.0f}" for c in columns]
+        floors = [NONE if c.floor is None else f"{c.floor:z,.0f}" for c in columns]
         rows.append(["*no action*", *floors])
     if speeds is not None:
         ratios = _ratios(speeds)
@@ -185,8 +185,8 @@ def _cell(cell: OverviewCell) -> str:
         return NONE
     if cell.status == "incomplete":
         return f"*{cell.seeds}/{cell.asked}*"
-    share = "" if cell.share is None else f" ({cell.share.value:.2f})"
-    return f"{_value(cell):,.0f} {cell.group}{share}"
+    share = "" if cell.share is None else f" ({cell.share.value:z.2f})"
+    return f"{_value(cell):z,.0f} {cell.group}{share}"
 
 
 def _value(cell: OverviewCell) -> float:
@@ -197,12 +197,12 @@ def _ends(score: Estimate | None) -> str:
     if score is None:
         return NONE
     if score.low is None or score.high is None:
-        return f"{score.value:,.0f}"
-    return f"{score.value:,.0f} (95 % interval {score.low:,.0f} to {score.high:,.0f})"
+        return f"{score.value:z,.0f}"
+    return f"{score.value:z,.0f} (95 % interval {score.low:z,.0f} to {score.high:z,.0f})"
 
 
 def _metres(cell: OverviewCell) -> str:
-    return "" if cell.metres is None else f", or {cell.metres:,.1f} m,"
+    return "" if cell.metres is None else f", or {cell.metres:z,.1f} m,"
 
 
 def _bodies(column: Column) -> str:

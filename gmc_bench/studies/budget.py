@@ -250,8 +250,8 @@ def _cells(
     if len(first) < 2 or any(not scores.size for side in there for scores in side):
         return NONE, NONE, NONE
     found = agreement(there[0], there[1], clusters)
-    span = NONE if found.low is None else f"{found.low:+.2f} to {found.high:+.2f}"
-    return f"{found.tau:+.2f}", span, f"{found.same} of {found.pairs} pairs"
+    span = NONE if found.low is None else f"{found.low:+z.2f} to {found.high:+z.2f}"
+    return f"{found.tau:+z.2f}", span, f"{found.same} of {found.pairs} pairs"
 
 
 def _notes(study: Study) -> tuple[str, ...]:

@@ -176,10 +176,10 @@ def growth_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
         if series is None or line is None:
             rows.append((task, method, count_runs(runs), *[why_none(runs)] * 5))
             continue
-        span = NONE if line.low is None else f"{line.low:+,.1f} to {line.high:+,.1f}"
+        span = NONE if line.low is None else f"{line.low:+z,.1f} to {line.high:+z,.1f}"
         bent = NONE if line.p_bent is None else f"{_verdict(line.p_bent)} (p = {line.p_bent:.2f})"
-        ends = [f"{line.at(count):,.1f}" for count in (series.counts.min(), series.counts.max())]
-        rows.append((task, method, count_runs(runs), f"{line.slope:+,.1f}", span, *ends, bent))
+        ends = [f"{line.at(count):z,.1f}" for count in (series.counts.min(), series.counts.max())]
+        rows.append((task, method, count_runs(runs), f"{line.slope:+z,.1f}", span, *ends, bent))
     return Table(headings, rows, study.title, _notes(study))
 
 

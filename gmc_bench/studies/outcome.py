@@ -92,8 +92,8 @@ class Summary:
     def text(self, digits: int = 1) -> str:
         """Return mean and deviation as a table shows them."""
         if self.sd is None:
-            return f"{self.mean:,.{digits}f}"
-        return f"{self.mean:,.{digits}f} ± {self.sd:,.{digits}f}"
+            return f"{self.mean:z,.{digits}f}"
+        return f"{self.mean:z,.{digits}f} ± {self.sd:,.{digits}f}"
 
 
 def summarize(outcomes: Sequence[Outcome], number: Number) -> Summary | None:

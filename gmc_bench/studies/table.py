@@ -162,7 +162,7 @@ def _gait_cell(run: Outcome, name: str) -> str:
     if not run.measured:
         return INCOMPLETE
     value = run.measured[name]
-    return NONE if value is None else f"{value:,.2f}"
+    return NONE if value is None else f"{value:z,.2f}"
 
 
 def _minus(first: Number, second: Number) -> Number:
@@ -205,7 +205,7 @@ def _difference(runs: Sequence[Outcome], base: Sequence[Outcome], number: Number
     gains = [a - b for a, b in pairs if a is not None and b is not None]
     if len(gains) < len(runs):
         return why_none([*runs, *base])
-    text = f"{np.mean(gains):+,.1f}"
+    text = f"{np.mean(gains):+z,.1f}"
     return text if len(gains) < 2 else f"{text} ± {np.std(gains, ddof=1):,.1f}"
 
 

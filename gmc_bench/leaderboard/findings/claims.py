@@ -341,7 +341,7 @@ class AboveThreshold(Pooled):
         change = Sample(self.label, first.seeds, values, first.sources)
         decided = self.withhold_verdict(self.decide({self.label: change}))
         here = (
-            f"{_mean(second):,.{self.digits}f} to {_mean(first):,.{self.digits}f}: {decided.here}"
+            f"{_mean(second):z,.{self.digits}f} to {_mean(first):z,.{self.digits}f}: {decided.here}"
         )
         return Finding(
             *(decided.verdict, here, decided.power),
@@ -548,4 +548,4 @@ def _estimate_text(found: Estimate, digits: int, unit: str) -> str:
 def figure(value: float) -> str:
     """Return a number with as many digits as its size asks for."""
     size = abs(value)
-    return f"{value:,.{0 if size >= 1000 else 1 if size >= 10 else 3}f}"
+    return f"{value:z,.{0 if size >= 1000 else 1 if size >= 10 else 3}f}"

@@ -21,6 +21,7 @@ def test_numbers():
     assert number(None) == "-"
     assert number(1234.56) == "1,234.6"
     assert number(99.5, 0) == "100"
+    assert (number(-0.04), number(-0.3, 0)) == ("0.0", "0")  # no zero has a sign
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_cells_without_all_seeds_are_marked_and_methods_that_are_alike_are_named
 
 
 def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
-    places = (("Flat", -3.0), ("Up", 0.0), ("Down", None), ("Nowhere", None))
+    places = (("Flat", -3.0), ("Up", -0.3), ("Down", None), ("Nowhere", None))
     columns = tuple(
         Column("unimal-v1", f"t{place}", "lite", "bodies", heading, None, floor)
         for place, (heading, floor) in enumerate(places)
@@ -62,7 +62,7 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
         "third": [
             OverviewCell("ranked", 5, 5, Estimate(9.0, None, None), rank=3, group="c"),
             OverviewCell(
-                "ranked", 5, 5, Estimate(6.0, None, None), share=Estimate(0.0, None, None)
+                "ranked", 5, 5, Estimate(-0.3, None, None), share=Estimate(-0.001, None, None)
             ),
             OverviewCell("incomplete", 1, 5),
         ],
@@ -80,7 +80,7 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
         "| --- | ---: | ---: | ---: |",
         "| second | 999 ab | *3/5* | — |",
         "| first | 1,234 b | 7 a (0.50) | — |",
-        "| third | 9 c | 6  (0.00) | *1/5* |",
+        "| third | 9 c | 0  (0.00) | *1/5* |",
         "| *no action* | -3 | 0 | — |",
     ]
     assert "In brackets: normalised train score" in told
@@ -94,6 +94,9 @@ def test_a_matrix_of_several_boards_is_shown_cell_by_cell() -> None:
     other = cells | {place: replace(cells[place], group=text) for place, text in beyond.items()}
     text = leader(Overview(columns, tuple(rows), other))
     assert text.endswith("; its lead over third is not significant.")
+    zero = replace(cells["first", 0], score=Estimate(-0.1, -0.4, 0.4), metres=-0.04)
+    text = leader(Overview(columns, tuple(rows), cells | {("first", 0): zero}))
+    assert "with a mean return of 0 (95 % interval 0 to 0), or 0.0 m, on" in text
     assert coverage(found) == (
         "Of 16 combinations of 4 methods and 4 boards, 5 have all seeds and 2 have some."
     )

@@ -58,6 +58,8 @@ def test_a_number_over_seeds_is_mean_and_sample_deviation():
     assert found.sd == pytest.approx(26.4575131)
     assert found.text() == "30.0 ± 26.5"
     assert summarize(runs[:1], training_return) == Summary(10.0, None, 1)
+    zeros = Summary(-0.04, None, 1), Summary(-0.04, 0.5, 2)
+    assert [item.text() for item in zeros] == ["0.0", "0.0 ± 0.5"]
     odd = [finished(arm, 1.0, measured={"x": value}) for value in (1.0, math.inf)]
     assert summarize(odd, read.measured("x")) is None
     assert area(runs[0]) == 7.5
@@ -101,6 +103,8 @@ def test_gains_are_those_of_the_same_seeds():
     runs += [finished(second, 24.0, seed=2), finished(second, 12.0, seed=1)]
     table = training_table(COMPONENTS, runs)
     assert column(table, f"Training return against {first.label}") == ["-", "+3.0 ± 1.4"]
+    table = training_table(COMPONENTS, [finished(first, 10.04), finished(second, 10.0)])
+    assert column(table, f"Training return against {first.label}") == ["-", "+0.0"]
     table = training_table(COMPONENTS, [runs[0], Outcome(first, FT, 2, None), *runs[2:]])
     assert column(table, f"Training return against {first.label}") == ["-", INCOMPLETE]
 

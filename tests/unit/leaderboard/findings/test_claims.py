@@ -356,11 +356,12 @@ def test_how_many_seeds_are_told_up_to_a_thousand() -> None:
 
 
 def test_figures_have_as_many_digits_as_their_size_asks_for() -> None:
-    assert [figure(x) for x in (-1000.0, 999.5, -10.0, 9.5)] == [
+    assert [figure(x) for x in (-1000.0, 999.5, -10.0, 9.5, -0.0004)] == [
         "-1,000",
         "999.5",
         "-10.0",
         "9.500",
+        "0.000",
     ]
 
 
