@@ -97,6 +97,7 @@ def test_bodies_are_where_they_were_simulated(
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_pages_that_share_the_player_play(episodes: list[Any], tmp_path: Path, visit: Any) -> None:
     (tmp_path / "static").mkdir()
     for name, data in linked_files().items():
@@ -119,6 +120,7 @@ def test_pages_that_share_the_player_play(episodes: list[Any], tmp_path: Path, v
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_keys_steer_and_axe_finds_nothing_serious(
     episodes: list[Any], tmp_path: Path, visit: Any
 ) -> None:
@@ -184,6 +186,7 @@ def test_the_time_is_not_read_out_again_and_again(
     assert not page.locator("#clock").is_visible()
 
 
+@pytest.mark.slow
 def test_a_slow_choice_of_bodies_does_not_replace_a_later_one(
     episodes: list[Any], tmp_path: Path, visit: Any
 ) -> None:

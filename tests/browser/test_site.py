@@ -236,6 +236,7 @@ def test_filter_keeps_rows_that_hold_every_word(site: Path, visit: Any) -> None:
     assert _visible_rows(page, "board") == 5
 
 
+@pytest.mark.slow
 def test_incomplete_rows_can_be_hidden(site: Path, visit: Any) -> None:
     page = visit(site).open_only("boards")
     page.get_by_label("Show incomplete rows").uncheck()
@@ -245,6 +246,7 @@ def test_incomplete_rows_can_be_hidden(site: Path, visit: Any) -> None:
     assert _visible_rows(page, "board") == 5
 
 
+@pytest.mark.slow
 def test_two_methods_are_compared(site: Path, visit: Any) -> None:
     tab = visit(site)
     page = tab.open_only("compare")
@@ -271,6 +273,7 @@ def test_two_methods_are_compared(site: Path, visit: Any) -> None:
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_the_keyboard_is_enough(site: Path, visit: Any) -> None:
     page = visit(site).open_only("boards")
     page.keyboard.press("Tab")
@@ -316,6 +319,7 @@ def test_the_front_page_is_light_and_readable(site: Path, visit: Any, scripts: b
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_dark_colours_follow_the_system(site: Path, visit: Any) -> None:
     grounds = []
     for scheme in ("light", "dark"):
@@ -421,6 +425,7 @@ def test_hostile_text_neither_runs_nor_loads_nor_breaks_the_page(
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_hostile_methods_can_be_compared(hostile_site: Path, visit: Any) -> None:
     tab = visit(hostile_site)
     page = tab.open_only("compare")
@@ -433,6 +438,7 @@ def test_hostile_methods_can_be_compared(hostile_site: Path, visit: Any) -> None
     assert tab.outside() == []
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_in_their_cells(hostile_site: Path, visit: Any) -> None:
     page = visit(hostile_site, viewport=PHONE).open_only("bodies")
     seen, outside = page.locator("bdi").evaluate_all(

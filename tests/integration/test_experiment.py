@@ -156,6 +156,7 @@ def test_what_is_in_the_way_is_left_alone(finished_run):
         gmc_bench.Experiment.open("nowhere")
 
 
+@pytest.mark.slow
 def test_several_specifications_run_in_one_folder(capfd, monkeypatch):
     specs = [SHORT.replace(task=task) for task in ("ft", "obstacles")]
     iterate = Trainer.iterate
@@ -288,6 +289,7 @@ def test_a_sweep_of_nothing_is_refused():
         gmc_bench.Sweep([])
 
 
+@pytest.mark.slow
 def test_a_run_leaves_torchs_generator_and_threads_as_they_were(finished_run):
     """Also an evaluation and the loading of a policy."""
     spec = SHORT.replace(settings={**SHORT.settings, "evaluation.episodes": 1})

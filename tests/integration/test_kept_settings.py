@@ -110,6 +110,7 @@ def test_what_cannot_be_kept_fails_the_check_and_starts_no_run(here, gmc, write,
     assert sentence in failed[0]
 
 
+@pytest.mark.slow
 def test_trials_beside_the_methods_file_are_found_from_any_folder_and_recorded(
     here, gmc, write, tmp_path
 ):

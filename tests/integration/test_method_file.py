@@ -68,6 +68,7 @@ def notebook(gmc, tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 def test_a_file_that_is_edited_between_runs_of_one_process_trains_as_it_is(notebook):
     file = Path("my_method.py")
     texts = [file.read_bytes(), changed(file.read_text()).encode()]
@@ -101,6 +102,7 @@ def test_a_run_of_another_process_continues_with_the_text_it_began_with(notebook
     assert (again.parameters, again.weights_digest) == (first.parameters, first.weights_digest)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_edited_during_a_run_does_not_reach_it(notebook):
     file = Path("my_method.py")
     text = file.read_text()

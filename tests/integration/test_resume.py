@@ -215,6 +215,7 @@ def test_twenty_kills_of_the_smoke_protocol(gmc, tmp_path):
         assert same_policy(run, tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_over_two_commits_is_not_of_either(gmc, finished_run, tmp_path):
     """The record's commit is the one at the end; another one at the start makes it dirty."""
     if finished_run.record["git_commit"] is None:

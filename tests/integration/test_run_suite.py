@@ -74,6 +74,7 @@ def kill(process):
     return out, err
 
 
+@pytest.mark.slow
 def test_every_task_is_a_run_like_any_other(here, gmc, suite, tmp_path):
     single = tmp_path / "obstacles"
     here("run", *gmc.small, "--env-steps", "768", "--task", "obstacles", "--out", single)

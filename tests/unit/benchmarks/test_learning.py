@@ -6,6 +6,7 @@ from gmc_bench.records.store import read_record
 from tests.support.records import make_record
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_its_untrained_weights(tmp_path, monkeypatch):
     from gmc_bench.cli.main import main
 

@@ -84,6 +84,7 @@ def test_bad_input_ends_with_a_sentence(tmp_path, monkeypatch, capsys, main, opt
     assert why in sentence
 
 
+@pytest.mark.slow
 def test_every_setting_is_one_that_runs_can_have(tiny_set, tmp_path):
     rules = set()
     for name in SETTINGS:

@@ -40,6 +40,7 @@ def test_axes_of_a_hanging_and_of_a_forward_limb():
     assert design.hinge_axis("y", (0.25, 0.0, 0.0)) == (0.0, 1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_axes_and_values_are_those_of_the_published_bodies(published):
     ranges = {tuple(math.radians(side) for side in pair) for pair in design.JOINT_RANGES}
     num_joints = 0

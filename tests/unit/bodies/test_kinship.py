@@ -96,6 +96,7 @@ def test_a_long_chain_has_its_kinship_at_once() -> None:
     assert geometry(long) == geometry(chain(60)) != geometry(longer)
 
 
+@pytest.mark.slow
 def test_published_bodies_have_the_kin_that_is_stored() -> None:
     try:
         found = load_morphologies("unimals_100")

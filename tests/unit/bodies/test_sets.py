@@ -113,6 +113,7 @@ def test_variants_of_a_generated_set_load_by_id(name):
     assert load_morphologies(name).digest == bodies.digest
 
 
+@pytest.mark.slow
 def test_variants_of_imported_sets_and_of_parts_of_a_set_load_by_id():
     count = len(_save("my-bodies").split("train"))
     assert len(load_morphologies("my-bodies+dynamics-v1").split("test")) == 16 * count

@@ -497,6 +497,7 @@ def test_no_variant_of_the_published_set_was_seen_before(published):
     assert pinned == PINNED[published.digest]
 
 
+@pytest.mark.slow
 def test_published_pairs_are_recovered_and_shapes_keep_the_bodies_contacts(published):
     for split in SPLITS:
         for body in published.split(split):

@@ -83,6 +83,7 @@ def test_json_has_every_result(gmc):
         assert {"name": "parameter counts", "passed": True, "detail": "159"} in results
 
 
+@pytest.mark.slow
 def test_the_backend_is_handed_on(gmc):
     argv = ("--preset", "lite", "--backend", "aot_eager", "--json")
     code, out, _ = gmc("check-method", "methods.py:SPEC", *argv)

@@ -70,6 +70,7 @@ def test_a_run_is_scored_on_variants_with_its_own_statistics(run, gmc, tmp_path)
     assert trained_on["returns"] == [r for r in record["returns"] if r["split"] == "train"]
 
 
+@pytest.mark.slow
 def test_bodies_count_as_seen_by_what_the_run_was_trained_on(run, gmc, tiny_set):
     store_set(replace(tiny_set, id="swapped", splits={"train": (biped(),), "test": (chain(3),)}))
     found = document(gmc, "--morphologies", "swapped")

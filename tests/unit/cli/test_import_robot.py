@@ -68,6 +68,7 @@ def test_a_folder_is_one_set(capsys, tmp_path):
     assert lines[2].endswith("(and 1 more problem)")
 
 
+@pytest.mark.slow
 def test_a_package_is_imported_by_its_folder_or_a_file_of_it(tmp_path, capsys):
     package = tmp_path / "pkg"
     (package / "urdf").mkdir(parents=True)

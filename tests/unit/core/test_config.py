@@ -308,6 +308,7 @@ def test_other_files_are_refused_with_their_path(tmp_path, content, reason):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(10)
 def test_one_key_of_many_that_is_given_twice_is_found_at_once(tmp_path):
     path = tmp_path / "long.yaml"

@@ -154,17 +154,12 @@ def test_robots_are_told_apart_and_padding_does_not_matter(subject, onnx_file):
     assert masked[0, 3] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
-        "smr",  # has a memory
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in (
-                "bot", "gcnt", "metamorph", "metamorph-star", "mi-hgnn", "modumorph", "nervenet",
-                "mlp", "recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2", "swat",
-            )
-        ),
+        "bot", "gcnt", "metamorph", "metamorph-star", "mi-hgnn", "mlp", "modumorph", "nervenet",
+        "recmorph-bigru", "recmorph-bilstm", "recmorph-bimamba2", "smr", "swat",
     ],
 )  # fmt: skip
 def test_files_of_other_methods_agree_with_their_networks(method, tmp_path):

@@ -67,6 +67,7 @@ def failures(method):
     return {result.name: result.detail for result in results if result.passed is False}
 
 
+@pytest.mark.slow
 def test_the_network_with_a_memory_conforms():
     network = run(snippet("class MemoryNetwork"))["MemoryNetwork"]
     claims = Capabilities(permutation_equivariant=True, temporal=True)

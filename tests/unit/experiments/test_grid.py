@@ -337,6 +337,7 @@ def thousands():
     return time.process_time() - began, sweep, text
 
 
+@pytest.mark.slow
 def test_ten_thousand_runs_are_planned_in_seconds(thousands):
     seconds, sweep, text = thousands
     assert len(sweep.runs) == 10_000

@@ -81,6 +81,7 @@ def test_a_plan_of_one_setting_or_of_nested_ones_is_read_back_too(folder):
         assert read_runs(folder.plan) == runs
 
 
+@pytest.mark.slow
 def test_every_name_that_is_allowed_is_read_back(folder):
     names = [f"a{chr(odd)} b" for odd in (*range(0x20, 0x2100), *range(0xFFE0, 0x10010))]
     allowed = [name for name in names if sweep_folder._NAME.fullmatch(name)]

@@ -98,6 +98,7 @@ def iterations(*steps):
     return [IterationFinished(step, 1.0, {"a": step / 2, "b": None}) for step in steps]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_is_tracked_once_and_ends_in_the_same_bits(tmp_path):
     def stop(event):
         if isinstance(event, IterationFinished) and event.env_steps == 64:

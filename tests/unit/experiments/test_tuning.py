@@ -171,6 +171,7 @@ def test_the_table_of_trials_has_a_row_for_each_and_a_star_at_the_best(tiny_set)
     assert f"recmorph on {KEY}, 2 bodies of tiny ({tiny_set.digest[:12]}), 384,000 env" in text
 
 
+@pytest.mark.slow
 def test_a_trial_that_diverges_is_no_end_and_not_repeated(tiny_set, monkeypatch):
     resume, begun = tuning.Experiment.resume, []
 
@@ -229,6 +230,7 @@ def mine(tmp_path, monkeypatch):
     return file
 
 
+@pytest.mark.slow
 def test_all_trials_are_of_one_text_of_the_method(
     tiny_set, later_trials_diverge, mine, monkeypatch
 ):
@@ -256,6 +258,7 @@ def test_all_trials_are_of_one_text_of_the_method(
         tune.run()
 
 
+@pytest.mark.slow
 def test_a_tuning_goes_on_with_the_version_that_it_was_started_with(
     tiny_set, later_trials_diverge, monkeypatch
 ):
@@ -275,6 +278,7 @@ def test_a_tuning_goes_on_with_the_version_that_it_was_started_with(
     assert result.trials[1].value is None
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_with_other_settings_is_no_trial(tiny_set, later_trials_diverge):
     Tuning(SPEC, out="t").run()
     Tuning(SPEC, sampler_seed=7, out="u").run()

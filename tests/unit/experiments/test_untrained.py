@@ -109,6 +109,7 @@ def test_the_folder_of_a_run_without_training_says_so_unless_its_method_does(met
 ELSEWHERE = {"mujoco": "0.0.1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versions", [{}, ELSEWHERE])
 def test_trained_weights_are_no_first_weights(tmp_path, versions):
     """Neither when a run is added nor when it is verified, here nor elsewhere."""

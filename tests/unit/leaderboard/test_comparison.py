@@ -459,6 +459,7 @@ def _tables(
     return false / count, float(np.mean(found or [0.0])), float(np.mean(welch or [0.0]))
 
 
+@pytest.mark.slow
 def test_equal_methods_are_seldom_significant() -> None:
     false, _, _ = _tables(150, 5, np.full(5, -10.0), 1.0)
     assert false <= 0.09  # 0.05, and two standard errors of 150 tables

@@ -92,6 +92,7 @@ def test_every_figure_is_written_and_names_its_rows(
     assert {row.group for row in analysis.rows} <= _texts(folder / "scores.svg")
 
 
+@pytest.mark.slow
 def test_equal_bytes_whatever_the_settings_of_the_user(
     analysis: TableAnalysis, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_equal_bytes_whatever_the_settings_of_the_user(
         assert mpl.__version__.encode() not in content
 
 
+@pytest.mark.slow
 def test_global_settings_are_left_as_they_were(analysis: TableAnalysis, tmp_path: Path) -> None:
     with mpl.rc_context({"font.size": 17.0}):
         before = dict(mpl.rcParams)

@@ -98,6 +98,7 @@ def test_bodies_with_closed_loops_are_simulated_beside_others(setting):
     assert figures["async_steps_per_s"] > 0.0
 
 
+@pytest.mark.slow
 def test_all_tasks_are_measured_beside_their_own_models(setting):
     settings = [
         replace(setting, task=task, spec=replace(setting.spec, num_heights=task.num_heights))
@@ -119,6 +120,7 @@ def test_all_tasks_are_measured_beside_their_own_models(setting):
     assert figures["setting"]["hardware"] == report.machine["hardware"]
 
 
+@pytest.mark.slow
 def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_was):
     for name, value in {"TOKENS": (3, 4, 5), "BATCHES": (1, 7), "SCALING_TOKENS": (4, 8)}.items():
         monkeypatch.setattr(policy, name, value)
@@ -176,6 +178,7 @@ def test_the_slope_is_that_of_log_time_over_log_tokens(setting, monkeypatch):
     assert scaling["slope"] == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_methods_are_timed_in_turns_with_the_first(setting, monkeypatch):
     monkeypatch.setattr(methods, "MIN_ROUNDS", 3)
     chosen = tuple(map(METHODS.get, ("recmorph", "nervenet", "swat")))

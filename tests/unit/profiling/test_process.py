@@ -49,6 +49,7 @@ class Unloadable:
         return sys.exit, (3,)
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_while_it_loads_measures_nothing():
     found = list(measure_in_process(Unloadable(), [], PLENTY))
     assert found == [NotMeasured("the process did not start", lasting=False)]

@@ -19,6 +19,7 @@ def test_a_suite_on_flat_terrain_under_the_rules_of_the_first(name, bodies, limb
     assert suite.marks_loops == (name == "closed-loop")
 
 
+@pytest.mark.slow
 def test_larger_bodies_are_as_large_as_in_the_paper():
     bodies = load_morphologies("gmc-large-v1")
     sizes = [body.num_limbs for body in bodies.split("train")]

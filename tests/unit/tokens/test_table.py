@@ -207,6 +207,7 @@ def _counts(table):
     )
 
 
+@pytest.mark.slow
 def test_masks_of_the_published_bodies(published):
     for table in published.values():
         assert table.limb_padding_mask.shape == (len(table), 12)
