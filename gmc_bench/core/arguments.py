@@ -113,29 +113,37 @@ def require_vector(given: Any, length: int, what: str) -> None:
         require_number(number, f"each number of {what}")
 
 
-def require_shapes(
-    given: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], what: str, fix: str
-) -> None:
-    """Check that arrays are there and have their shapes.
+def require_like(given: Mapping[str, Any], own: Mapping[str, Array], what: str, fix: str) -> None:
+    """Check that arrays are there and have the shapes and types of one's own.
 
     Args:
-        given: arrays by name, of which there may be more than `shapes` has.
-        shapes: expected shapes by name.
+        given: arrays by name, of which there may be more than `own` has.
+        own: arrays of the expected shapes and types by name.
         what: name in messages of what holds the arrays, e.g. `this state`.
         fix: half a sentence that says what to use.
 
     Raises:
-        ConfigError: `given` is no mapping, or one is missing or has another shape.
+        ConfigError: `given` is no mapping, or one is missing or has another shape or type.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{what} must map names to arrays, got {shown(given)}; {fix}")
-    for name, shape in shapes.items():
+    for name, expected in own.items():
         if name not in given:
             raise ConfigError(f"{what} holds no {name!r}; {fix}")
-        if np.shape(given[name]) != shape:
+        try:
+            found = np.asarray(given[name])
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged, of a GPU
             raise ConfigError(
-                f"{what} holds {name!r} of the shape {np.shape(given[name])}, expected {shape}; "
+                f"{what} holds {name!r}, which is no array ({error}); {fix}"
+            ) from None
+        if found.shape != expected.shape:
+            raise ConfigError(
+                f"{what} holds {name!r} of the shape {found.shape}, expected {expected.shape}; "
                 f"{fix}"
+            )
+        if found.dtype != expected.dtype:  # a cast could lose digits, or fail half-way
+            raise ConfigError(
+                f"{what} holds {name!r} of the type {found.dtype}, expected {expected.dtype}; {fix}"
             )
 
 

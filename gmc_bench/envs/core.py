@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gmc_bench.bodies.body import Body
-from gmc_bench.core.arguments import require_instance, require_shapes
+from gmc_bench.core.arguments import require_instance, require_like
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
@@ -479,8 +479,21 @@ class EnvironmentCore:
         """Continue from a state of `get_state` of a core with the same task and bodies.
 
         Raises:
-            ConfigError: the state lacks what this task needs, or is of bodies of other sizes or of
-                another number of environments; then nothing was taken over.
+            ConfigError: see `require_fitting`; then nothing was taken over.
+        """
+        self.require_fitting(state)
+        self.simulator.set_state(state)
+        for name, value in self._kept().items():
+            value[:] = state[name]
+        if self._visited is not None:
+            self._num_visited[:] = self._visited.sum(axis=(1, 2))
+
+    def require_fitting(self, state: Mapping[str, Array]) -> None:
+        """Check that `set_state` can take over a state, whose numbers may be nan in broken rows.
+
+        Raises:
+            ConfigError: it lacks what this task needs, or does not fit the simulation, see
+                `BatchSimulator.require_fitting`.
         """
         kept = self._kept()
         if any((name in kept) != (name in state) for name in (*kept, *_OPTIONAL)):
@@ -488,13 +501,8 @@ class EnvironmentCore:
                 f"this state belongs to another task than {self.task.id!r} or to other bodies; use "
                 f"one of this task and these bodies"
             )
-        shapes = {name: value.shape for name, value in kept.items()}
-        require_shapes(state, shapes, "this state", FITTING_STATE)
-        self.simulator.set_state(state)
-        for name, value in kept.items():
-            value[:] = state[name]
-        if self._visited is not None:
-            self._num_visited[:] = self._visited.sum(axis=(1, 2))
+        require_like(state, kept, "this state", FITTING_STATE)
+        self.simulator.require_fitting(state)
 
 
 def as_actions(given: ArrayLike, expected: tuple[int, ...]) -> FloatArray:

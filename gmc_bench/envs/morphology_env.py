@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import gymnasium
 import numpy as np
 
-from gmc_bench.core.arguments import require_shapes
+from gmc_bench.core.arguments import require_like
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_integer, require_seed
 from gmc_bench.core.types import Array, FloatArray
@@ -171,10 +171,10 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
         """Continue from a state of `get_state` of an environment built the same way.
 
         Raises:
-            ConfigError: it is no state, or of another task, or of bodies of other sizes; then
-                nothing was taken over.
+            ConfigError: it is no state, or of another task, or of bodies of other sizes, or its
+                arrays are of other types; then nothing was taken over.
         """
-        require_shapes(state, {"ended": ()}, "this state", FITTING_STATE)
+        require_like(state, {"ended": np.array(self._ended)}, "this state", FITTING_STATE)
         self.core.set_state(state)
         self._has_stream = True
         self._ended = bool(state["ended"])

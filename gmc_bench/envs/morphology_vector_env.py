@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
-from gmc_bench.core.arguments import require_shapes
+from gmc_bench.core.arguments import require_finite, require_like
 from gmc_bench.core.config import require_type, shown
 from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.core.integers import require_seed
@@ -18,7 +18,7 @@ from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntA
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.envs.terms import NUMBERS
-from gmc_bench.sim.batch import FITTING_STATE, spawn_streams
+from gmc_bench.sim.batch import FITTING_STATE, require_streams, spawn_streams
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
@@ -192,15 +192,11 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
         """Set the random stream of every environment, (B, 4) uint64, see `spawn_streams`.
 
         Raises:
-            ConfigError: they have another shape, such as that of a single stream.
+            ConfigError: they have another shape, such as that of a single stream, or another type,
+                or one is all zeros.
         """
-        own = self.core.simulator.streams
-        if np.shape(streams) != own.shape:
-            raise ConfigError(
-                f"the random streams have the shape {np.shape(streams)}, expected {own.shape}; "
-                f"give what spawn_streams returns for {self.num_envs} environments"
-            )
-        own[:] = streams
+        require_streams(streams, self.num_envs)
+        self.core.simulator.streams[:] = streams
         self._has_streams = True
 
     def reset(
@@ -358,11 +354,16 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
 
         Raises:
             ConfigError: it is no state, or of another task, of bodies of other sizes or of another
-                number of environments; then nothing was taken over.
+                number of environments, its arrays are of other types, or its bodies are nowhere
+                (nan); then nothing was taken over.
         """
-        shapes = {"episode_return": (self.num_envs,), "sampling": (len(self.table),)}
-        require_shapes(state, shapes, "this state", FITTING_STATE)
+        own = {"episode_return": self.episode_return, "sampling": self._sampling}
+        require_like(state, own, "this state", FITTING_STATE)
         sampling = self._checked_sampling(state["sampling"])
+        self.core.require_fitting(state)
+        # Rows that break are reset within the same step, so that no state of this class has any.
+        physics = np.asarray(state["physics"])
+        require_finite(physics, "number {} of 'physics' in this state".format, FITTING_STATE)
         self.core.set_state(state)
         self._has_streams = True
         self.episode_return[:] = state["episode_return"]

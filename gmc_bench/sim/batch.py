@@ -8,7 +8,7 @@ import mujoco
 import numba
 import numpy as np
 
-from gmc_bench.core.arguments import require_shapes
+from gmc_bench.core.arguments import require_like
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -60,6 +60,32 @@ def spawn_streams(seed: int, count: int) -> Array:
     """
     children = np.random.SeedSequence(require_seed(seed)).spawn(count)
     return np.stack([child.generate_state(4, np.uint64) for child in children])
+
+
+def require_streams(streams: Any, count: int) -> None:
+    """Check that something is `count` random streams, (count, 4) uint64, see `spawn_streams`.
+
+    Raises:
+        ConfigError: it has another shape, such as that of a single stream, or another type, or one
+            stream is all zeros.
+    """
+    fix = f"give what spawn_streams returns for {count} environments"
+    try:
+        found = np.asarray(streams)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, of a GPU
+        raise ConfigError(f"random streams must be an array ({error}); {fix}") from None
+    if found.shape != (count, 4):
+        raise ConfigError(
+            f"the random streams have the shape {found.shape}, expected {(count, 4)}; {fix}"
+        )
+    if found.dtype != np.uint64:
+        raise ConfigError(f"the random streams have the type {found.dtype}, expected uint64; {fix}")
+    zero = np.flatnonzero(~found.any(axis=1))
+    if len(zero):  # the fixed point of the generator
+        raise ConfigError(
+            f"the random stream of environment {zero[0]} is all zeros, from which every number "
+            f"drawn would be 0; {fix}"
+        )
 
 
 class BatchSimulator:
@@ -412,10 +438,9 @@ class BatchSimulator:
         """Continue from a state of `get_state` of a batch with the same models.
 
         Raises:
-            ConfigError: it is of models of other sizes or of another number of rows, or terrain is
-                random, and the state holds none; then nothing was taken over.
+            ConfigError: see `require_fitting`; then nothing was taken over.
         """
-        self._require_fitting(state)
+        self.require_fitting(state)
         everyone = np.arange(self.num_envs)
         self.assign(everyone, state["model_index"])
         if self.ground:
@@ -438,24 +463,34 @@ class BatchSimulator:
         self.diverged[:] = False
         self.loop_residual[:] = 0.0
 
-    def _require_fitting(self, state: Mapping[str, Array]) -> None:
+    def require_fitting(self, state: Mapping[str, Array]) -> None:
+        """Check that `set_state` can take over a state, whose numbers may be nan in broken rows.
+
+        Raises:
+            ConfigError: it is of models of other sizes or of another number of rows, its arrays are
+                of other types, it holds random streams or frictions that cannot be, or terrain is
+                random, and it holds none.
+        """
         if self.ground and "terrain_streams" not in state:
             raise ConfigError(
                 "this state holds no terrain, but the scene's terrain is random; use a state "
                 "of the same task"
             )
-        shapes = {name: value.shape for name, value in self._kept().items()}
+        own = self._kept()
         if self.ground:
-            shapes["terrain_streams"] = self.ground.streams.shape
-        require_shapes(state, shapes, "this state", FITTING_STATE)
+            own["terrain_streams"] = self.ground.streams
+        require_like(state, own, "this state", FITTING_STATE)
+        require_streams(state["streams"], self.num_envs)
+        for pair in np.asarray(state["friction"]).tolist() if self.has_drives else ():
+            FrictionPair(*pair)
         index = np.asarray(state["model_index"])
-        if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= len(self.models):
+        if index.min() < 0 or index.max() >= len(self.models):
             raise ConfigError(
                 f"this state names models that are not among these {len(self.models)}; "
                 f"{FITTING_STATE}"
             )
-        length = sum(self._state_sizes(index))
-        require_shapes(state, {"physics": (length,)}, "this state", FITTING_STATE)
+        physics = np.empty(sum(self._state_sizes(index)))
+        require_like(state, {"physics": physics}, "this state", FITTING_STATE)
 
     def _state_sizes(self, model_index: IntArray) -> list[int]:
         """Return how many numbers of `physics` belong to each row."""

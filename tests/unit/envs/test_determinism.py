@@ -101,11 +101,24 @@ def test_a_reset_without_seed_continues_given_streams(make_env):
         np.testing.assert_array_equal(env.reset()[0]["dynamic"], expected)
 
 
-def test_one_stream_does_not_stand_for_those_of_all_environments(make_env):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda own: own[0], r"have the shape \(4,\), expected \(4, 4\); give what spawn_streams"),
+        (lambda own: [own[0], own[1, :3]], "must be an array"),
+        (lambda own: own.astype(str), "have the type <U.*, expected uint64"),
+        (lambda own: own.astype(float), "have the type float64, expected uint64"),
+        (lambda own: -np.ones((4, 4), np.int64), "have the type int64, expected uint64"),
+        (lambda own: own * np.array([[1], [0], [1], [1]], np.uint64), "environment 1 is all zeros"),
+    ],
+    ids=["one", "ragged", "text", "floats", "negative", "zeros"],
+)
+def test_what_is_no_stream_for_each_environment_is_refused(make_env, change, message):
+    """One stream does not stand for those of all, and zeros would be drawn for ever."""
     env = make_env()
     before = env.core.simulator.streams.copy()
-    with pytest.raises(ConfigError, match=r"have the shape \(4,\), expected \(\d+, 4\)"):
-        env.set_streams(before[0])
+    with pytest.raises(ConfigError, match=message):
+        env.set_streams(change(before))
     np.testing.assert_array_equal(env.core.simulator.streams, before)
 
 
@@ -211,6 +224,32 @@ def test_a_state_of_other_environments_is_refused(make_env):
         env.set_state({**uneven.get_state(), "sampling": before["sampling"] / 2})
     for name, value in env.get_state().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("episode_return", lambda own: np.array(["a"] * 3), "'episode_return' of the type <U1"),
+        ("episode_return", lambda own: [0.0, [1.0], 2.0], "'episode_return', which is no array"),
+        ("dynamic", lambda own: own.astype(object), "'dynamic' of the type object, expected float"),
+        ("episode_length", lambda own: own + 0.5, "'episode_length' of the type float64"),
+        ("model_index", lambda own: own.astype(float), "'model_index' of the type float64"),
+        ("streams", lambda own: own.astype(float), "'streams' of the type float64, expected uint"),
+        ("streams", np.zeros_like, "stream of environment 0 is all zeros"),
+        ("physics", lambda own: own.astype(str), "'physics' of the type <U"),
+        ("physics", lambda own: own.astype(np.float32), "'physics' of the type float32"),
+        ("physics", lambda own: own * np.nan, "number 0 of 'physics' in this state is nan"),
+    ],
+)
+def test_a_state_with_an_array_of_another_kind_changes_nothing(make_env, name, change, message):
+    env, other = make_env(3), make_env(3)
+    env.reset(seed=1)
+    other.reset(seed=2)
+    before, state = env.get_state(), other.get_state()
+    with pytest.raises(ConfigError, match=message):
+        env.set_state({**state, name: change(state[name])})
+    for part, value in env.get_state().items():
+        np.testing.assert_array_equal(value, before[part])
 
 
 def test_parts_of_a_state_continue_its_rows(make_env, draw_actions):

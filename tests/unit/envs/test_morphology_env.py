@@ -209,6 +209,17 @@ def test_a_state_is_handed_over_to_another_environment_which_goes_on_bit_for_bit
             np.testing.assert_array_equal(part, another[0][name])
 
 
+def test_the_state_of_a_broken_simulation_is_taken_over_as_it_is(env, bodies):
+    env.reset(seed=3)
+    env.core.simulator.data(0).qpos[:3] = np.nan
+    assert env.step(np.zeros((6, 2), np.float32))[4]["ended"] == "diverged"
+    env.core.simulator.data(0).qpos[:3] = np.nan  # the engine may have started it anew
+    other = MorphologyEnv(TASK, bodies, token_spec=TokenSpec(6))
+    other.set_state(env.get_state())
+    for name, value in env.get_state().items():
+        np.testing.assert_array_equal(other.get_state()[name], value)
+
+
 def test_a_state_of_other_bodies_is_refused(env):
     env.reset(seed=1)
     other = MorphologyEnv(TASK, (chain(3),), token_spec=TokenSpec(6))

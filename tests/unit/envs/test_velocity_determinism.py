@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.robots import ROBOTS
 from gmc_bench.sim.batch import available_threads
@@ -127,6 +128,17 @@ def test_a_state_is_a_copy():
     assert _trace(env, actions[10:])[0] == expected
     env.set_state(state)
     assert _trace(env, actions[10:])[0] == expected
+
+
+def test_a_state_with_a_friction_that_cannot_be_changes_nothing():
+    env, other = (MorphologyVectorEnv(BUSY, BODIES[:1], 1, num_threads=1) for _ in range(2))
+    env.reset(seed=1)
+    other.reset(seed=2)
+    before, state = env.get_state(), other.get_state()
+    with pytest.raises(ConfigError, match=r"friction pair is 0\.6 static and 0\.8 dynamic"):
+        env.set_state({**state, "friction": state["friction"][:, ::-1]})
+    for name, value in env.get_state().items():
+        np.testing.assert_array_equal(value, before[name])
 
 
 def _poison_position(env, action):
