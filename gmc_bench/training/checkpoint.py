@@ -82,8 +82,9 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
         _write(temporary / MANIFEST, json.dumps(manifest, indent=1).encode())
         if final.exists():
             shutil.rmtree(final)
+        sync_folder(temporary)
         temporary.rename(final)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
@@ -223,7 +224,12 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until a folder's entries are on disk, which its files being there does not imply.
+
+    Raises:
+        OSError: it cannot be opened or written.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from gmc_bench.experiments.cell_state import state_file
 from gmc_bench.experiments.run_folder import CHECKPOINTS, CONFIG, LOCK, RECORD
 from gmc_bench.records.store import write_atomic
-from gmc_bench.training.checkpoint import drop_old, list_checkpoints
+from gmc_bench.training.checkpoint import drop_old, list_checkpoints, sync_folder
 
 Files: TypeAlias = dict[str, bytes]
 """Contents by path, relative to the sweep's folder."""
@@ -64,5 +64,7 @@ def unpack(sweep: Path, files: Files) -> None:
         for path, data in files.items():
             if str(Path(path).parent) == parent:
                 write_atomic(temporary / Path(path).name, data)
+        sync_folder(temporary)
         temporary.rename(final)
+        sync_folder(final.parent)
         drop_old(final.parent)  # a cell sends its newest every few seconds

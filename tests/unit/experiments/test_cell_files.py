@@ -1,5 +1,7 @@
 """Files of a cell of a sweep that came from a machine which shares no folder with this one."""
 
+import os
+
 from gmc_bench.experiments.launchers import cell_files
 from gmc_bench.experiments.launchers.cell_files import newest, pack, unpack
 from gmc_bench.training.checkpoint import Checkpoint, list_checkpoints, write_checkpoint
@@ -22,6 +24,21 @@ def test_checkpoints_that_are_sent_again_and_again_do_not_pile_up(tmp_path):
         assert newest(here, "cell") == newest(there, "cell")
     kept = list_checkpoints(here / "cell" / "checkpoints")
     assert [path.name for path in kept] == ["00000004", "00000005"]
+
+
+def test_a_checkpoint_that_was_sent_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+
+    def note(handle):
+        sync(handle)
+        synced.append((os.fstat(handle).st_ino, final.exists()))
+
+    folder = tmp_path / "here" / "cell" / "checkpoints"
+    final = folder / "00000001"
+    monkeypatch.setattr(os, "fsync", note)
+    unpack(tmp_path / "here", {"cell/checkpoints/00000001/checkpoint.json": b"{}"})
+    expected = [(final / "checkpoint.json", False), (final, False), (folder, True)]
+    assert synced == [(path.stat().st_ino, there) for path, there in expected]
 
 
 def test_a_record_arrives_last_and_no_lock_is_sent(tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def test_what_is_written_is_read(tmp_path):
 
 
 def test_a_checkpoint_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    """Contents first, then the folder's entry: a power cut leaves all of it or nothing of it."""
+    """Contents, then their entries, then the folder's: a power cut leaves all of it or nothing."""
     synced, sync = [], os.fsync
 
     def note(handle):
@@ -91,10 +91,11 @@ def test_a_checkpoint_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", note)
     path = write_checkpoint(tmp_path, checkpoint())
-    *contents, (entry, _, names) = synced
+    *contents, (own, _, hidden), (entry, _, names) = synced
     files = {(file.stat().st_ino, file.stat().st_size) for file in path.iterdir()}
     assert {(number, size) for number, size, _ in contents} == files
-    assert all(path.name not in seen for _, _, seen in contents)
+    assert own == path.stat().st_ino
+    assert all(path.name not in seen for seen in (hidden, *(seen for _, _, seen in contents)))
     assert entry == tmp_path.stat().st_ino
     assert names == [path.name]
 
