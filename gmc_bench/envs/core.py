@@ -49,7 +49,8 @@ class StepResult:
         truncated: (B,) bool, time limit or diverged simulation.
         diverged: (B,) bool, the simulation broke; its observation is the last valid one.
         events: name -> (B,) bool, every reason to end an episode.
-        metrics: name -> (B,) float64, the task's metrics after this step.
+        metrics: name -> (B,) float64, the task's metrics after this step; zero where the simulation
+            diverged.
         loops_opened: (B,) int64, closed loops whose limbs have come apart in this step by more
             than `OPEN` of the shorter one's length; `None` where no body has loops. It ends no
             episode.
@@ -450,6 +451,7 @@ class EnvironmentCore:
         reward = _add_up([np.zeros(self.num_envs), *terms.values()])
         for name, measured in metrics.items():
             self._metrics[name].require_finite(measured, sound)
+            measured[diverged] = 0.0
         truncated = time_up | diverged
         return StepResult(
             reward, terms, terminated, truncated, diverged, events, metrics, loops_opened

@@ -90,8 +90,9 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
     - `_final_obs`, `_final_info`: (B,) bool, which entries are valid.
 
     `info["reward/<term>"]` (B,) holds each weighted reward term, `info["metric/<name>"]` (B,) each
-    metric of the task after the step. Where bodies have closed loops, `info["loops_opened"]` (B,)
-    int64 counts those that have come open in the step (see `StepResult`).
+    metric of the task after the step, both 0 where `ended` is `diverged`. Where bodies have closed
+    loops, `info["loops_opened"]` (B,) int64 counts those that have come open in the step (see
+    `StepResult`).
 
     Args:
         task: what to do.

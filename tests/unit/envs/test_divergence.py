@@ -10,7 +10,8 @@ from gmc_bench.conformance.morphologies import lowest_point
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.envs.morphology_env import MorphologyEnv
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
-from gmc_bench.tasks.spec import TerminationTerm
+from gmc_bench.tasks.metrics import position_x
+from gmc_bench.tasks.spec import MetricTerm, TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
 from gmc_bench.tasks.unimal_vt import TASK as RUGGED
@@ -99,6 +100,20 @@ def test_a_broken_environment_starts_again_sound(make_env, draw_actions, poison)
     for action in actions[1:]:
         _, _, _, _, info = env.step(action)
         assert "diverged" not in info.get("final_info", {"ended": []})["ended"]
+
+
+def test_metrics_of_a_broken_simulation_are_zero_as_its_reward_is(make_env, bodies):
+    task = replace(TASK, metrics=(MetricTerm("x", "m", position_x),))
+    env, alone = make_env(2, task), MorphologyEnv(task, bodies)
+    env.reset(seed=6)
+    alone.reset(seed=6)
+    for core in (env.core, alone.core):
+        core.simulator.data(0).qpos[:] = np.nan
+    found = env.step(np.zeros(env.action_space.shape, np.float32))[4]["metric/x"]
+    assert found[0] == 0.0
+    assert found[1] == env.core.simulator.torso_position[1, 0] != 0.0
+    ended = alone.step(np.zeros(alone.action_space.shape, np.float32))[4]
+    assert (ended["ended"], ended["metric/x"]) == ("diverged", 0.0)
 
 
 @pytest.mark.filterwarnings("error")
