@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gmc_bench.core.types import Array, DoubleArray, IntArray
+from gmc_bench.envs.bodies import require_bodies
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.evaluation.evaluate import MAX_ROWS
 from gmc_bench.evaluation.friction_metrics import Track, make_result
@@ -68,8 +69,9 @@ def measure_friction(
         condition, see `make_result`.
 
     Raises:
-        ConfigError: the task commands no velocities.
+        ConfigError: the task commands no velocities, or there are no bodies.
     """
+    require_bodies(task, bodies)
     velocity_command(task)
     steps = task.control_steps(measurement.seconds)
     robot = np.repeat(np.arange(len(bodies)), measurement.num_envs)

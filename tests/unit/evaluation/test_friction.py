@@ -372,6 +372,8 @@ def test_every_protocol_of_the_suite_says_how_much_is_measured():
 def test_nothing_to_measure_is_refused(bodies):
     with pytest.raises(ConfigError, match="at least one environment"):
         measure(bodies[:1], seconds=0.0)
+    with pytest.raises(ConfigError, match="at least one body, got none"):
+        measure_friction(policy(bodies), TASK, [], SUITE.measurements["smoke"], seed=0)
     with pytest.raises(ConfigError, match="commands no velocities"):
         measure_friction(
             policy(bodies), replace(TASK, command=None), bodies, SUITE.measurements["smoke"], seed=0
