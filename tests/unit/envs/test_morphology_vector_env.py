@@ -10,6 +10,8 @@ from gmc_bench.bodies import MorphologySet
 from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.core import as_actions
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
+from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.tasks.spec import RewardTerm, TerminationTerm
 from gmc_bench.tasks.terminations import fallen
 from gmc_bench.tasks.unimal_ft import TASK
@@ -196,6 +198,16 @@ def test_bodies_are_drawn_with_the_given_probabilities(make_env):
     np.testing.assert_array_equal(frequencies(2), [0, 1, 0])
     env.reset()
     np.testing.assert_array_equal(frequencies(1), [0, 1, 0])
+
+
+def test_bodies_are_those_that_each_row_draws(make_env):
+    """The first number of each stream, found by a search of the cumulative probabilities."""
+    env, probabilities = make_env(8), [0.2, 0.3, 0.5]
+    env.set_sampling(probabilities)
+    found = env.reset(seed=5)[0]["morphology_index"]
+    drawn = [next_uniform(stream) for stream in spawn_streams(5, 8)]
+    np.testing.assert_array_equal(found, np.searchsorted(np.cumsum(probabilities), drawn, "right"))
+    assert set(found) == {0, 1, 2}
 
 
 def test_later_changes_of_the_given_probabilities_do_not_count(make_env):

@@ -12,6 +12,7 @@ from gmc_bench.core.errors import ConfigError, TokenOverflowError
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.tasks.commands import VelocityCommand
 from gmc_bench.tasks.quadruped_velocity import NOISE, SIGMA, TASK, undisturbed
 from gmc_bench.tokens.spec import TokenSpec
@@ -159,6 +160,20 @@ def test_noise_is_even_and_as_wide_as_it_says():
     np.testing.assert_allclose(error[:, :, 16], -error[:, :, 15], atol=1e-5)
     joints = error[:, :, 12].reshape(2400, 12)
     assert np.abs(np.corrcoef(joints.T) - np.eye(12)).max() < 0.1
+
+
+def test_noise_is_what_each_row_draws():
+    """Of the base's velocities and gravity, then of the joints, from copies of the streams."""
+    core = _core(replace(CALM, sensor_noise=NOISE), 4)
+    streams, actions = core.simulator.streams.copy(), np.zeros((4, 64, 1), np.float32)
+    core.step(actions)
+    widths = np.repeat([0.1, 0.2 * 0.25, 0.05], 3)
+    for row, stream in enumerate(streams):
+        drawn = np.array([2.0 * next_uniform(stream) - 1.0 for _ in range(9 + 2 * 12)])
+        error = core.dynamic[row, :12] - _plain_observation(core, row, actions[row, :12, 0])
+        np.testing.assert_allclose(error[:, :9], np.tile(widths * drawn[:9], (12, 1)), atol=1e-5)
+        np.testing.assert_allclose(error[:, 12], 0.01 * drawn[9:21], atol=1e-5)
+        np.testing.assert_allclose(error[:, 13], 1.5 * 0.05 * drawn[21:], atol=1e-5)
 
 
 class _PlainReward:

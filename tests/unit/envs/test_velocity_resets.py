@@ -9,6 +9,8 @@ import pytest
 from gmc_bench.envs.core import EnvironmentCore
 from gmc_bench.robots import GO1, ROBOTS
 from gmc_bench.robots.friction import FRICTION_PAIRS
+from gmc_bench.sim.batch import spawn_streams
+from gmc_bench.sim.kernels import next_uniform
 from gmc_bench.sim.model import RoughGround
 from gmc_bench.tasks import events
 from gmc_bench.tasks.commands import VelocityCommand
@@ -60,6 +62,37 @@ def _states(core):
         np.stack([getattr(core.simulator.data(row), name).copy() for row in rows])
         for name in ("qpos", "qvel")
     )
+
+
+def test_a_start_is_what_its_row_draws_in_the_order_of_the_events():
+    """Each number once more from a copy of the row's random stream; friction draws one as well."""
+    core, streams, starts = _core(), spawn_streams(0, 8), []
+    qpos, qvel = _states(core)
+
+    def drawn(stream, count):
+        return np.array([next_uniform(stream) for _ in range(count)])
+
+    for row, stream in enumerate(streams):
+        robot, state = BODIES[row % 4], core.simulator.drive_state
+        assert core.simulator.model_index[row] % 2 == (drawn(stream, 1)[0] < 0.25)
+        _, strength, mass = drawn(stream, 3)
+        assert state.strength[row] == pytest.approx(0.9 + 0.2 * strength, rel=1e-12)
+        assert core.simulator.base_mass[row] == pytest.approx(0.85 + 0.3 * mass, rel=1e-12)
+        place, heading, velocity, angles = (
+            2.0 * drawn(stream, count) - 1.0 for count in (2, 1, 6, 12)
+        )
+        np.testing.assert_allclose(qpos[row, :2], place, rtol=1e-12)
+        half = math.pi / 2 * heading[0]
+        np.testing.assert_allclose(qpos[row, [3, 6]], [math.cos(half), math.sin(half)], atol=1e-12)
+        np.testing.assert_allclose(qvel[row, :6], 0.2 * velocity, rtol=1e-12)
+        bent = np.clip(robot.pose.angles + 0.1 * angles, *np.transpose(robot.soft_ranges))
+        np.testing.assert_allclose(core.motion.joint_angle[row], bent, rtol=1e-12)
+        seconds = 10.0 + 5.0 * drawn(stream, 1)[0]
+        assert core.driven.kept()["due"][row] == [int(seconds / 0.02 + 1e-9)]
+        starts.append((drawn(stream, 6), math.pi * heading[0]))
+    uniform, headings = map(np.array, zip(*starts, strict=True))
+    command = TASK.command.steer(*TASK.command.draw(uniform, headings), headings)
+    np.testing.assert_allclose(core.command, command, atol=1e-12)
 
 
 def test_starts_are_scattered(many):

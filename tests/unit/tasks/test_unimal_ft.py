@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from gmc_bench.bodies.clearance import FALL_RATIO
 from gmc_bench.conformance.morphologies import biped
 from gmc_bench.sim.model import compile_model
 from gmc_bench.tasks import TASKS
@@ -60,10 +61,11 @@ def test_the_reward_is_the_speed_along_x_and_half_the_height_is_a_fall():
     assert (reward.name, reward.weight, fall.name) == ("forward_velocity", 1.0, "fell")
     transition = Transition(
         torso_before=np.array([[1.0, 0.0, 1.5], [1.0, 0.0, 1.5]]),
-        torso_after=np.array([[1.1, 0.0, 1.31], [0.9, 0.0, 1.3]]),
+        torso_after=np.array([[1.1, 0.0, 1.301], [0.9, 0.0, 1.0 + FALL_RATIO * 0.6]]),
         standing_height=np.array([0.6, 0.6]),
         ground_height=TASK.ground_height,
         control_dt=0.02,
     )
     np.testing.assert_allclose(reward.function(transition), [5.0, -5.0])
+    assert FALL_RATIO == 0.5
     assert fall.function(transition).tolist() == [False, True]

@@ -73,6 +73,16 @@ def test_actions_are_perturbed_by_normal_numbers_that_are_others_at_every_step(m
     assert float(drawn.abs().max()) > 2.5
 
 
+def test_the_first_actions_follow_from_the_seed_of_the_run(make_trainer):
+    """The third number of the run's seed sequence is the seed of the action noise."""
+    trainer = collected(make_trainer, seed=1, rollout_length=4, env_steps=80, batch_size=16)
+    buffer, seeds = trainer.buffer, np.random.SeedSequence(1).generate_state(4, np.uint32)
+    tokens = buffer.tokens(buffer.morphology_index[0], buffer.dynamic[0], buffer.height_map[0])
+    mean, real = trainer.model.distribution(tokens).mean.detach(), ~tokens.action_padding_mask
+    noise = torch.randn(mean.shape, generator=torch.Generator().manual_seed(int(seeds[2])))
+    np.testing.assert_allclose(buffer.actions[0][real], (mean + 0.9 * noise)[real], atol=1e-6)
+
+
 def test_dropout_is_on_while_acting(make_trainer):
     """As in the public MetaMorph code: every pass of training draws masks, not just updates."""
     trainer, training = make_trainer(dropout=0.5), []
