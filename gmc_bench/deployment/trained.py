@@ -152,12 +152,12 @@ def export_run(run_dir: Path, path: Path | None = None) -> tuple[Path, Manifest,
     data = export_onnx(PolicyGraph(run.policy, run.table), run.manifest)
     trained = TorchPolicy(run.policy, run.table, run.manifest)
     apart = largest_difference(trained, OnnxPolicy(path, data), NUM_CHECKED)
-    if not apart <= TOLERANCE and run.policy.order != "dfs":
-        raise ConfigError(
-            f"exported policies read limbs in the order dfs, but this run has --tokens.order "
-            f"{run.policy.order}, and its method depends on it; deploy the run's folder instead"
-        )
     if not apart <= TOLERANCE:
+        if run.policy.order != "dfs":
+            raise ConfigError(
+                f"exported policies read limbs in the order dfs, but this run has --tokens.order "
+                f"{run.policy.order}, and its method depends on it; deploy the run's folder instead"
+            )
         raise PluginError(
             f"actions of the exported policy differ by up to {apart:.1e} from the network's, "
             f"expected at most {TOLERANCE:.0e}; deploy the run's folder instead"
