@@ -46,6 +46,18 @@ def test_a_file_that_acts_otherwise_is_not_kept(opened, path, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_policy_that_depends_on_another_order_of_limbs_is_not_exported(
+    opened, subject, path, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(subject.trained, "order", "bfs")
+    assert export_run(tmp_path, path)[2] == 1e-6  # it does not depend on it
+    path.write_bytes(b"old")
+    monkeypatch.setattr(trained, "largest_difference", lambda *_: 0.034)
+    with pytest.raises(ConfigError, match=r"order dfs, but this run has --tokens\.order bfs, and"):
+        export_run(tmp_path, path)
+    assert path.read_bytes() == b"old"
+
+
 def test_a_file_that_cannot_be_read_back_is_not_kept(opened, path, tmp_path, monkeypatch):
     def refuse(*_):
         raise CheckpointError("no")
