@@ -58,6 +58,9 @@ types: $(TOOLS)
 imports: $(TOOLS)
 	$(BIN)/lint-imports
 
+# Images of containers often forbid bytecode; each process that a test starts would compile anew.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 # The tests also run when a check has failed, so that one call shows everything.
 test: $(TOOLS) ## All checks and the default tests
 	@status=0; \

@@ -1,6 +1,7 @@
 """`gmc-bench`: the command line."""
 
 import argparse
+import functools
 import logging
 import sys
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ VERBS = (
 )  # fmt: skip
 
 
+@functools.cache  # tests and notebooks call `main` again and again
 def make_parser() -> Parser:
     """Return the parser of all verbs."""
     parser = Parser(

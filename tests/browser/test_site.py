@@ -215,6 +215,7 @@ def test_every_column_sorts_and_only_one_at_a_time(site: Path, visit: Any) -> No
     assert tab.complaints == []
 
 
+@pytest.mark.slow
 def test_names_sort_as_text(site: Path, visit: Any) -> None:
     page = visit(site).open_only("boards")
     button = page.locator("#board").get_by_role("button", name="Method")
@@ -296,6 +297,7 @@ def test_the_keyboard_is_enough(site: Path, visit: Any) -> None:
     assert page.locator("#board thead [aria-sort=descending]").count() == 1
 
 
+@pytest.mark.slow
 def test_without_scripts_everything_is_readable(site: Path, visit: Any) -> None:
     tab = visit(site, java_script_enabled=False)
     page = tab.open_only("boards")
@@ -373,6 +375,7 @@ def test_charts_are_drawn_from_the_numbers_of_the_page(site: Path, visit: Any) -
     assert page.locator("[data-chart] .key li").count() == 8
 
 
+@pytest.mark.slow
 def test_print_shows_whole_tables(site: Path, visit: Any) -> None:
     page = visit(site).open_only("bodies")
     page.emulate_media(media="print")

@@ -7,6 +7,7 @@ import pytest
 
 from gmc_bench.experiments import sweep_page
 from gmc_bench.experiments.cell_state import CellState, SweepOverview
+from tests.support.slow import slow_but
 
 PHONE = {"width": 360, "height": 740}
 
@@ -25,8 +26,14 @@ def _page(folder: Path, *, is_over: bool = False) -> Path:
     return path
 
 
-@pytest.mark.parametrize("is_over", [False, True])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "is_over"),
+    slow_but(
+        [("light", False), ("light", True), ("dark", False), ("dark", True)],
+        ("light", False),
+        ("dark", True),
+    ),
+)
 def test_axe_finds_nothing(tmp_path: Path, visit: Any, scheme: str, is_over: bool) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     tab = visit(tmp_path, viewport=PHONE, color_scheme=scheme)

@@ -28,6 +28,7 @@ from gmc_bench.methods.tuning import (
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import with_method_training
 from gmc_bench.tokens import TokenSpec
+from tests.support.slow import slow_but
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -47,13 +48,13 @@ def parts(name, preset):
 
 
 def presets_of_other_parts():
-    """Yield presets that are not `lite` or another one in another size; large ones are slow."""
+    """Yield presets that are not `lite` or another one in another size."""
     for name in NAMES:
         seen = [parts(name, "lite")]
         for preset in sorted(METHODS.get(name).presets, key=lambda item: "lite" not in item):
             if parts(name, preset) not in seen:
                 seen.append(parts(name, preset))
-                yield pytest.param(name, preset, marks=[pytest.mark.slow] * ("lite" not in preset))
+                yield name, preset
 
 
 IN_TREE = [
@@ -65,14 +66,18 @@ IN_TREE = [
 
 COMPILED = {"recmorph", "metamorph-star", "nervenet"}
 """Methods compiled by default, which takes longer than all other checks together."""
+ONE_OF_A_KIND = {*COMPILED, "smr", "swat", "mlp"}
+"""Methods checked by default: recurrence, attention, messages, memory, a loop and an MLP."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, *ONE_OF_A_KIND))
 def test_lite_passes_every_check(name):
     assert failed(name, "lite", backend="aot_eager" if name in COMPILED else "none") == []
 
 
-@pytest.mark.parametrize(("name", "preset"), list(presets_of_other_parts()))
+@pytest.mark.parametrize(
+    ("name", "preset"), slow_but(presets_of_other_parts(), ("recmorph", "lite-plain"))
+)
 def test_other_presets_pass_every_check_but_compiling(name, preset):
     assert failed(name, preset, backend="none") == []
 

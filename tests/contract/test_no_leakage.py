@@ -27,9 +27,7 @@ SEEN = {name: set() for name in RELEASED} | {"unimals_100": PUBLISHED_TWICE}
 SMALLEST = next(iter(RELEASED))
 VARIED = slow_but(RELEASED, SMALLEST)
 """Variants of hundreds of bodies take a while."""
-
-
-SETS = [pytest.param(name, marks=[pytest.mark.slow] * ("-1k-" in name)) for name in RELEASED]
+SETS = [*RELEASED, "unimals_100"]
 
 
 def load(name):
@@ -53,7 +51,7 @@ def shared(bodies):
     return {body.name for body in bodies.split("test") if body.digest in train}
 
 
-@pytest.mark.parametrize("name", [*SETS, "unimals_100"])
+@pytest.mark.parametrize("name", slow_but(SETS, "gmc-unimal-v2", "gmc-loops-v1", "unimals_100"))
 def test_train_and_test_share_nothing_but_the_known_repetitions(name):
     bodies = load(name)
     assert shared(bodies) == SEEN[name] == bodies.seen_in_train

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gmc_bench.records.store import read_record
@@ -64,6 +65,7 @@ def test_results_go_to_stdout_and_the_rest_to_stderr(finished_run):
     assert "train:" not in finished_run.out
 
 
+@pytest.mark.slow
 def test_scoring_again_gives_the_same_numbers(gmc, finished_run):
     again = gmc("evaluate", finished_run.path, "--json")
     assert json.loads(again.stdout)["returns"] == finished_run.record["returns"]

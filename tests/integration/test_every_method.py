@@ -30,7 +30,7 @@ OFFICIAL = ("recmorph", "mlp")
 """These run all of the protocol; the others, a quarter of its steps."""
 
 
-@pytest.mark.parametrize("name", slow_but(METHODS.names(), "mlp", "metamorph"))
+@pytest.mark.parametrize("name", slow_but(METHODS.names(), "mlp"))
 def test_smoke(name, data, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv(DATA_VARIABLE, str(data))
     monkeypatch.chdir(tmp_path)

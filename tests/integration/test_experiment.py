@@ -74,6 +74,7 @@ def check_equal(path, other):
     assert record_of(path) == record_of(other)
 
 
+@pytest.mark.slow
 def test_a_run_from_python_equals_one_from_the_command_line(finished_run, capfd):
     told = []
     experiment = gmc_bench.Experiment(SPEC, out="run", on_event=told.append)
@@ -115,6 +116,7 @@ def test_a_killed_run_is_continued_from_python(finished_run, capfd):
     assert again == []
 
 
+@pytest.mark.slow
 def test_a_run_with_more_threads_than_there_are_goes_on_with_those(monkeypatch):
     """A run of 64 cores is carried to a machine with fewer; one thread made its checkpoint."""
     spec = SHORT.replace(settings={**SHORT.settings, "evaluation.modes": []})

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import slow_but
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
 KEY = "unimal-v1/unimal-ft-v1/lite"
 KEPT = {"ppo.lr": 0.002, "ppo.target_kl": 0.1}
@@ -94,7 +96,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    slow_but(FAULTS, "damaged", "other values", "beyond", "short suite", "unknown protocol"),
+)
 def test_what_cannot_be_kept_fails_the_check_and_starts_no_run(here, gmc, write, tmp_path, fault):
     lines, search, sentence = FAULTS[fault]
     method, out = write(lines, search), tmp_path / "run"
@@ -127,11 +132,14 @@ def test_trials_beside_the_methods_file_are_found_from_any_folder_and_recorded(
 
 @pytest.mark.parametrize(
     "lines",
-    [
+    slow_but(
+        [
+            tuned(key="their-suite-v1/their-task-v1/lite"),
+            tuned(key="unimal-v2/unimal-ft-v2/lite"),
+            "task_target_kl={'their-task-v1': 0.03},",
+        ],
         tuned(key="their-suite-v1/their-task-v1/lite"),
-        tuned(key="unimal-v2/unimal-ft-v2/lite"),
-        "task_target_kl={'their-task-v1': 0.03},",
-    ],
+    ),
 )
 def test_suites_of_other_packages_and_versions_need_not_be_here(here, gmc, write, tmp_path, lines):
     method = write(lines)

@@ -147,6 +147,7 @@ def test_damage_is_named_together_with_the_way_out(here, trained_run, name):
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_older_checkpoint_goes_on_where_the_newest_was_deleted(here, finished_run, trained_run):
     shutil.rmtree(trained_run / "checkpoints" / "00000024")
     assert "Continuing at 2,944 of 3,072" in here("run", "--resume", trained_run).err

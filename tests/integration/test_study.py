@@ -159,6 +159,7 @@ RULES = {"protocol": "smoke", "bodies": "tiny", "threads": 1, "settings": SETTIN
 """What the options `TINY` say, but for the interval of checkpoints."""
 
 
+@pytest.mark.slow
 def test_a_study_from_python_is_that_of_the_command_line(here, siblings, tmp_path, capfd):
     told = []
     result = studies.run(

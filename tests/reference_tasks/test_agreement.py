@@ -121,7 +121,7 @@ def roll_out(pair, num_steps):
             pair.reset(int(row))
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", slow_but(RULES, "unimal-vt-v1", *FLAT))
 def test_random_steps(name, bodies, make_core):
     pair = Pair(name, bodies, make_core)
     roll_out(pair, 120)

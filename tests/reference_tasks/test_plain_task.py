@@ -82,6 +82,7 @@ def test_the_border_and_the_walls_have_heights_of_their_own():
     assert array.look(-5, 5000)[0] == -10.0
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_height_field_is_its_vertex():
     random = np.random.default_rng(0)
     elevation = random.integers(0, 900, (400, 80)) / 1000.0
@@ -92,6 +93,7 @@ def test_a_cell_of_a_height_field_is_its_vertex():
     np.testing.assert_allclose(heights, 1.0 + elevation[::-1], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_box_covers_its_cells_and_no_others():
     box = '<geom type="box" pos="10 2 3.1" size="0.6 0.9 2"/>'
     array = HeightArray(Ground(compiled(FLOOR + box)), (-3.0, 97.0), walls=True)

@@ -116,6 +116,7 @@ def _assert_like_the_published_files(files):
     _assert_same_rollout(env, models, num_steps=25, tolerance=1e-5)
 
 
+@pytest.mark.slow
 def test_published_bodies_equal_the_reference_without_the_package_s_mjcf():
     files = _published_files()[::17]
     assert len(files) == math.ceil(202 / 17)

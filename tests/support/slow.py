@@ -13,8 +13,9 @@ def slow_but(values, *kept):
     Raises:
         ValueError: one of `kept` is none of the parameters.
     """
-    if unknown := set(kept) - set(values):
-        raise ValueError(f"{sorted(unknown)} are no parameters")
+    values = list(values)
+    if unknown := [value for value in kept if value not in values]:
+        raise ValueError(f"{unknown} are no parameters")
     return [
         pytest.param(*_row(value), marks=() if value in kept else pytest.mark.slow)
         for value in values

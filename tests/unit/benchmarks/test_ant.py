@@ -57,6 +57,7 @@ def test_trajectories_are_gymnasiums_through_falls_and_resets(references):
     assert most_contact == 1.0  # the limit of contact forces was reached
 
 
+@pytest.mark.slow
 def test_an_action_out_of_range_costs_what_it_costs_in_gymnasium(references):
     batch = AntBatch(NUM_ENVS, num_threads=1, seed=1)
     batch.reset()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gmc_bench.cli import listing
 from gmc_bench.cli.main import main
 
 RUN = "run --method recmorph --suite unimal --task ft --protocol smoke --morphologies tiny"
@@ -388,10 +387,10 @@ def test_settings_of_a_run_that_were_tampered_with(gmc, tmp_path):
 
 
 def test_running_out_of_memory_is_bad_input_in_one_sentence(monkeypatch, capsys):
-    def execute(parsed, unknown, argv):
+    def need_too_much(*arguments):
         raise MemoryError("Unable to allocate 26.2 GiB")
 
-    monkeypatch.setattr(listing, "execute", execute)
+    monkeypatch.setattr("gmc_bench.cli.main.with_engine", need_too_much)
     assert main(["list", "methods"]) == 2
     assert capsys.readouterr().err == (
         "gmc-bench: this needs more memory than there is (Unable to allocate 26.2 GiB); ask for "

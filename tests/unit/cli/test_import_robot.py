@@ -51,6 +51,7 @@ def test_options_reach_the_import(capsys, monkeypatch):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_folder_is_one_set(capsys, tmp_path):
     folder = tmp_path / "robots"
     folder.mkdir()

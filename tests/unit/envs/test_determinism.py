@@ -11,6 +11,7 @@ from gmc_bench.generation.released import build_released
 from gmc_bench.sim.batch import available_threads
 from gmc_bench.tasks import TASKS
 from gmc_bench.tasks.unimal_ft import TASK as UNIMAL_FT
+from tests.support.slow import slow_but
 
 
 def _run(env, actions):
@@ -31,13 +32,16 @@ def _run(env, actions):
     return numbers, ended
 
 
+LIMBS = [name for name, task in TASKS.items() if task.parts == "limbs"]
+
+
 @pytest.fixture(scope="module")
 def generated():
     """Five of the generated bodies, of 5 to 12 limbs."""
     return build_released("gmc-unimal-mini-v1").split("train")[::4]
 
 
-@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.parts == "limbs"])
+@pytest.mark.parametrize("name", slow_but(LIMBS, "unimal-ft-v1", "unimal-vt-v1"))
 def test_steps_of_a_task_are_the_same_bytes_in_each_environment(name, generated, draw_actions):
     """Height maps, rewards, metrics and what ended episodes included; bodies change at resets.
 

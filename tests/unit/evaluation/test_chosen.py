@@ -8,6 +8,7 @@ from gmc_bench.evaluation.chosen import plan_of, play_chosen
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.tasks.unimal_obstacles import TASK as OBSTACLES
+from tests.support.slow import slow_but
 
 
 class Totals(Observer):
@@ -24,8 +25,14 @@ class Totals(Observer):
                 self.lengths[number] = self.lengths.get(number, 0) + 1
 
 
-@pytest.mark.parametrize("mode", ["deterministic", "stochastic"])
-@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize(
+    ("memory", "mode"),
+    slow_but(
+        [(memory, mode) for memory in (False, True) for mode in ("deterministic", "stochastic")],
+        (False, "stochastic"),
+        (True, "deterministic"),
+    ),
+)
 def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
     make_trained, remembering, monkeypatch, mode, memory
 ):

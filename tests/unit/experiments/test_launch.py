@@ -97,6 +97,7 @@ class Told(Group):
         self.heard.append(value)
 
 
+@pytest.mark.slow
 def test_what_torchrun_started_hears_of_the_run_and_of_its_end(torchrun, monkeypatch, tmp_path):
     spec = ExperimentSpec(method="recmorph", suite="closed-loop")
     config, group = replace(resolve(spec).config, processes=2), Told()

@@ -27,6 +27,7 @@ from gmc_bench.experiments.sweep_texts import describe_sweep
 from gmc_bench.records.environment import GitState
 from gmc_bench.records.store import LEDGER_NAME, write_record
 from tests.support.records import make_record, record_of_run
+from tests.support.slow import slow_but
 
 SPEC = ExperimentSpec(
     method="recmorph", suite="unimal", task="ft", bodies="tiny", protocol="smoke", threads=1
@@ -73,7 +74,7 @@ def test_the_machine_settings_of_a_folder_count_however_it_is_continued(ran):
     assert len([event for event in told if isinstance(event, Remark)]) == 1
 
 
-@pytest.mark.parametrize("now", ["b" * 40, None])
+@pytest.mark.parametrize("now", slow_but(["b" * 40, None], "b" * 40))
 def test_going_on_at_another_commit_is_told_once(ran, monkeypatch, now):
     planned = Sweep({name: SPEC.replace(seed=seed) for seed, name in enumerate("xyz", 1)}, out=OUT)
     commits = dict(zip("xyz", ("a" * 40, "b" * 40, None), strict=True))

@@ -288,6 +288,7 @@ def test_a_run_that_diverged_with_other_settings_is_no_trial(tiny_set, later_tri
         Tuning.open("t").resume()
 
 
+@pytest.mark.slow
 def test_a_tuning_goes_on_where_there_are_fewer_cores(tiny_set, monkeypatch):
     """With those that there are; a new one is told how many there are."""
     many = Tuning(SPEC, threads=64, trials=1, out="t")

@@ -10,6 +10,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.rendering.canvas import Canvas
 from gmc_bench.rendering.stills import SHEET, _contact_sheet, draw_start, write_stills
 from gmc_bench.tasks import TASKS
+from tests.support.slow import slow_but
 
 pytestmark = pytest.mark.usefixtures("drawing")
 
@@ -31,6 +32,7 @@ def test_files_carry_the_digest_and_equal_bodies_share_one(tmp_path):
         assert np.asarray(sheet).std() > 10
 
 
+@pytest.mark.slow
 def test_the_same_bodies_give_the_same_bytes(tmp_path):
     for name in ("a", "b"):
         write_stills((biped(), star(4)), tmp_path / name, SIZE)
@@ -71,7 +73,9 @@ def test_the_sheet_shows_bodies_row_by_row(tmp_path):
     assert one != other
 
 
-@pytest.mark.parametrize("task", ["ft", "incline", "exploration", "obstacles", "vt"])
+@pytest.mark.parametrize(
+    "task", slow_but(["ft", "incline", "exploration", "obstacles", "vt"], "incline", "vt")
+)
 def test_a_body_is_drawn_where_a_task_begins(task, tmp_path):
     found = TASKS.get(f"unimal-{task}-v1")
     size = (160, 90)

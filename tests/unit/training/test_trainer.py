@@ -91,6 +91,7 @@ def test_training_in_torchs_inference_mode_is_refused(make_trainer):
         require_gradients(policy.model)
 
 
+@pytest.mark.slow
 def test_trainers_in_threads_take_turns(make_trainer):
     """Of torch's generator a process has one; all come to the bits of one alone."""
     names = ("alone", "a", "b")
