@@ -90,14 +90,14 @@ class _Recorder(EpisodeWatcher):
         self._keep(core, row)
 
     def keep(self, core: EnvironmentCore, row: int, actions: FloatArray, step: StepResult) -> None:
-        self._keep(core, row)
+        self._keep(core, row, valid=not step.diverged[row])
         self._activity.append(_activity(core, row, actions, self._morphology.num_limbs))
         self._returns.append(self._returns[-1] + float(step.reward[row]))
 
-    def _keep(self, core: EnvironmentCore, row: int) -> None:
+    def _keep(self, core: EnvironmentCore, row: int, *, valid: bool = True) -> None:
         state = np.array(core.simulator.data(row).qpos)
-        # A diverged simulation has no pose that could be drawn.
-        valid = bool(np.isfinite(state).all())
+        # A diverged simulation has no pose that could be drawn, also where its numbers are finite.
+        valid = valid and bool(np.isfinite(state).all())
         self._states.append(state if valid else self._states[-1])
         self._ground.append(ground_height(core, row) if valid else self._ground[-1])
 

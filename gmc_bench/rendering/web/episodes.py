@@ -138,7 +138,7 @@ class EpisodeKeeper(Observer):
             self._on_step()
         enough = False
         for row, track in list(self._rows.items()):
-            track.keep(core, row, float(step.reward[row]))
+            track.keep(core, row, float(step.reward[row]), diverged=bool(step.diverged[row]))
             if step.terminated[row] or step.truncated[row]:
                 ended = next(name for name, hit in step.events.items() if hit[row])
                 self.episodes[track.number] = track.episode(self.scoring, ended)
@@ -159,10 +159,11 @@ class _Track:
         self._states: list[DoubleArray] = [np.array(core.simulator.data(row).qpos)]
         self._returns = [0.0]
 
-    def keep(self, core: EnvironmentCore, row: int, reward: float) -> None:
+    def keep(self, core: EnvironmentCore, row: int, reward: float, *, diverged: bool) -> None:
         state = np.array(core.simulator.data(row).qpos)
-        # A diverged simulation has no pose that could be drawn.
-        self._states.append(state if np.isfinite(state).all() else self._states[-1])
+        # A diverged simulation has no pose that could be drawn, also where its numbers are finite.
+        valid = not diverged and np.isfinite(state).all()
+        self._states.append(state if valid else self._states[-1])
         self._returns.append(self._returns[-1] + reward)
 
     def episode(self, scoring: Scoring, ended: str) -> PlayedEpisode:

@@ -35,14 +35,14 @@ def drawing():
 class Subject:
     """A policy with random weights."""
 
-    def __init__(self, task=TASK):
+    def __init__(self, task=TASK, bodies=BODIES):
         torch.manual_seed(3)
         spec = TokenSpec(max_limbs=6, joints_per_limb=2, num_heights=task.num_heights)
         self.model = ActorCritic(TOY, ToyConfig(), spec)
-        core = EnvironmentCore(task, BODIES, 1, token_spec=spec, num_threads=1)
+        core = EnvironmentCore(task, bodies, 1, token_spec=spec, num_threads=1)
         self.normalizer = TokenNormalizer(core.table)
         self.task = replace(task, horizon=60)
-        self.bodies = BODIES
+        self.bodies = bodies
 
     @property
     def policy(self):
@@ -75,3 +75,18 @@ def ground_subject(request):
 def subject():
     """The policy."""
     return Subject()
+
+
+@pytest.fixture
+def wild_subject():
+    """The policy on a body whose simulation breaks in its first step, at finite numbers."""
+    body = chain(3)
+    limbs = tuple(
+        replace(
+            limb,
+            joints=tuple(replace(joint, armature=0.0, damping=0.0) for joint in limb.joints),
+        )
+        for limb in body.limbs
+    )
+    motors = tuple(replace(motor, gear=1e5) for motor in body.actuators)
+    return Subject(bodies=(replace(body, limbs=limbs, actuators=motors),))

@@ -79,6 +79,13 @@ def test_states_lead_from_the_start_to_the_end(subject):
     assert replay.speed(10) == pytest.approx(early)
 
 
+def test_a_broken_simulation_is_shown_as_it_was_before(wild_subject):
+    replay = wild_subject.replay(0, 1)
+    assert (replay.ended, replay.length) == ("diverged", 1)
+    np.testing.assert_array_equal(replay.states[1], replay.states[0])
+    assert replay.ground[1] == replay.ground[0]
+
+
 def test_activity_is_the_mean_size_of_a_limbs_actions(subject):
     for parameter in subject.model.parameters():
         torch.nn.init.zeros_(parameter)

@@ -139,6 +139,14 @@ def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(
         }
 
 
+def test_a_broken_simulation_is_shown_as_it_was_before(wild_subject):
+    (episode,) = (
+        EpisodeKeeper(wild_subject.scoring("deterministic")).play(wild_subject.policy).values()
+    )
+    assert (episode.ended, episode.length) == ("diverged", 1)
+    np.testing.assert_array_equal(episode.states[1], episode.states[0])
+
+
 def test_ground_is_that_of_the_episode(ground_subject):
     found = EpisodeKeeper(ground_subject.scoring("deterministic"), [7]).play(ground_subject.policy)
     model = model_of(found[7])
