@@ -69,6 +69,11 @@ def build_robot(model: dict[str, Any], name: str, *, urdf: bool) -> tuple[Morpho
     if model["locked"]:
         names = shorten([joint or "an unnamed joint" for joint in model["locked"]])
         draft.notes.append(f"joints whose limits are both 0 are fixed now: {names}")
+    if model["dense"]:
+        draft.notes.append(
+            f"links without <inertial> have the mass of their shapes at 1,000 kg/m^3, since no "
+            f"link that is fixed to them states one: {shorten(model['dense'])}"
+        )
     if model["clamped"]:
         names = shorten([joint or "an unnamed joint" for joint in model["clamped"]])
         draft.notes.append(f"the start pose is moved into the ranges of joints: {names}")

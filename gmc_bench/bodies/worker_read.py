@@ -18,6 +18,7 @@ from gmc_bench.bodies.worker_urdf import (
     mend,
     turn_between,
     untie,
+    without_weights,
     world_point,
 )
 
@@ -47,6 +48,8 @@ class _Compiled(NamedTuple):
     """Links whose inertias changed."""
     was_global: bool = False
     """Its coordinates were global ones."""
+    dense: Sequence[str] = ()
+    """Links that state no mass and got that of their shapes, see `without_weights`."""
 
 
 def _compile(request: dict[str, Any], text: str) -> _Compiled:
@@ -55,8 +58,12 @@ def _compile(request: dict[str, Any], text: str) -> _Compiled:
     files |= {
         stl_name(name): _stl(name, d) for name, d in files.items() if needs_conversion(name, d)
     }
+    stated = text
+    dense: list[str] = []
+    if request["urdf"]:
+        text, dense = without_weights(stated)
     try:
-        return _Compiled(_compile_once(text, files))
+        return _Compiled(_compile_once(text, files), dense=dense)
     except ValueError as error:
         if are_global(error) and not request["urdf"]:
             spec = parse_global(text, files)
@@ -65,17 +72,18 @@ def _compile(request: dict[str, Any], text: str) -> _Compiled:
     mended: Sequence[str] = ()
     sheets: list[str] = []
     if request["urdf"]:
-        text, mended = mend(text)
+        text, mended = mend(stated)
+        text, dense = without_weights(text)  # after it: no mass is nothing to mend
         while True:
             try:
-                return _Compiled(_compile_once(text, files, sheets), mended)
+                return _Compiled(_compile_once(text, files, sheets), mended, dense=dense)
             except ValueError as error:
                 flat = _FLAT.search(str(error))
                 if flat is None or flat[1] in sheets:
                     break
                 sheets.append(flat[1])
     # A base that floats in a link named "world" compiles only when that link is the world.
-    return _Compiled(mujoco.MjModel.from_xml_string(text, assets=files), mended)
+    return _Compiled(mujoco.MjModel.from_xml_string(text, assets=files), mended, dense=dense)
 
 
 def _stl(name: str, data: bytes) -> bytes:
@@ -113,7 +121,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
     locked: list[str] = []
     if request["urdf"]:
         text, ties, locked = untie(text)
-    model, mended, was_global = _compile(request, text)
+    model, mended, was_global, dense = _compile(request, text)
     for key, what in _COUNTED.items():
         if getattr(model, key) > _MAX_PARTS:
             raise RefusalError(
@@ -138,6 +146,7 @@ def read_model(request: dict[str, Any]) -> dict[str, Any]:
         "locked": locked,
         "mended": mended,
         "was_global": was_global,
+        "dense": dense,
         "keyframes": [clean_name(model.key(i).name) for i in range(model.nkey)],
         "timestep": float(model.opt.timestep),
         "fluid": bool(model.opt.density or model.opt.viscosity),

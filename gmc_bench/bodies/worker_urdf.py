@@ -208,6 +208,51 @@ def mend(text: str) -> tuple[str, list[str]]:
     return ET.tostring(root, encoding="unicode"), mended
 
 
+def without_weights(text: str) -> tuple[str, list[str]]:
+    """Return a URDF whose links without `<inertial>` have no mass, and the links that keep one.
+
+    The engine would give each of them the mass that its collision shapes have at the density of
+    water, which is kept only where no link that is fixed to it states a mass.
+    """
+    root = _parse(text)
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    bare = [
+        name
+        for name, link in links.items()
+        if link.find("inertial") is None and link.find("collision") is not None
+    ]
+    if not bare:
+        return text, []
+    above = {name: name for name in links}
+
+    def group(name: str) -> str:
+        while above[name] != name:
+            above[name] = above[above[name]]
+            name = above[name]
+        return name
+
+    for joint in root.findall("joint"):
+        ends = [_link(joint, role) for role in ("child", "parent")]
+        if joint.get("type") == "fixed" and all(end in links for end in ends):
+            above[group(ends[0])] = group(ends[1])
+    weighed = {group(name) for name, link in links.items() if _states_mass(link)}
+    for name in bare:
+        if group(name) in weighed:
+            inertial = ET.SubElement(links[name], "inertial")
+            ET.SubElement(inertial, "mass", value="0")
+            ET.SubElement(inertial, "inertia", dict.fromkeys(_MOMENTS, "0"))
+    kept = [clean_name(name) for name in bare if group(name) not in weighed]
+    return ET.tostring(root, encoding="unicode"), kept
+
+
+def _states_mass(link: ET.Element) -> bool:
+    mass = link.find("inertial/mass")
+    try:
+        return mass is not None and float(mass.get("value", "0")) > 0.0
+    except ValueError:  # the engine says so
+        return False
+
+
 def _mend_inertia(element: ET.Element) -> bool:
     """Change an inertia that no rigid body has, and return whether it was one.
 

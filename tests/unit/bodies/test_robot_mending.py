@@ -76,6 +76,30 @@ def test_inertias_that_a_body_has_stay_beside_one_that_none_has(read, moments):
     assert not any("no rigid body" in doubt for doubt in plain.doubts)
 
 
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_link_without_inertia_has_a_mass_only_where_nothing_fixed_to_it_has(read, mended):
+    plain = _urdf(base=_inertia(0.008, 0.004, 0.002) if mended else _BALL)
+    box = '<collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision>'
+    tip = (
+        f'<link name="tip">{box}</link><joint name="tip" type="fixed"><parent link="arm"/>'
+        '<child link="tip"/></joint></robot>'
+    )
+    tipped = read(plain.replace("</robot>", tip))
+    assert tipped.body.limbs[1].inertia == read(plain).body.limbs[1].inertia
+    assert len(tipped.body.limbs[1].geoms) == 2
+    assert not any("<inertial>" in note for note in tipped.notes)
+    doubts = [doubt for doubt in tipped.doubts if "no rigid body has" in doubt]
+    assert [doubt.partition(";")[0].endswith(": base") for doubt in doubts] == [True] * mended
+    # Without the arm's inertia, neither of the two has a mass.
+    given = f'<inertial><origin xyz="0 0 -0.1"/><mass value="0.5"/>{_BALL}</inertial>'
+    assert given in plain
+    bare = read(plain.replace(given, "").replace("</robot>", tip))
+    assert bare.body.limbs[1].inertia is None
+    assert {geom.density for geom in bare.body.limbs[1].geoms} == {1000.0}
+    (note,) = (note for note in bare.notes if "<inertial>" in note)
+    assert note.endswith("states one: arm, tip")
+
+
 def test_a_plate_that_misses_equality_by_rounding_is_no_doubt(read):
     text = _urdf(_inertia(0.01, 0.013, 0.023)).replace('izz="0.023"', 'izz="0.02300000000001"')
     found = read(text)
