@@ -22,6 +22,8 @@ _MAX_FILES = 500
 _MAX_FOLDERS = 16
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)')"""
 _FILE = re.compile(rf"\bfile[a-z]*{_VALUE}")
+_MESH = re.compile(rf"<mesh\b[^<]*?\bfilename{_VALUE}")
+"""All that URDF refers to for the engine; what else names files is for other programs."""
 _FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
 _INCLUDE = re.compile(rf"<include\b[^<>]*?\bfile{_VALUE}")
 _MODEL = re.compile(rf"<model\b[^<>]*?\bfile{_VALUE}")
@@ -224,20 +226,21 @@ class _Collector:
                 list(self._find(name, place, model))
 
     def rename_in(self, text: str) -> str:
-        """Return the model's text with the names that files have got."""
+        """Return the text of a URDF with the names that files have got."""
 
         def renamed(match: re.Match[str]) -> str:
-            value = next(_values(_FILE, match[0]))
-            new = self._renamed.get(value)
-            return match[0] if new is None else f"{match[0].partition('=')[0]}={quoteattr(new)}"
+            group = 1 if match[1] is not None else 2
+            new = self._renamed.get(html.unescape(match[group]))
+            before = match[0][: match.start(group) - match.start() - 1]  # without the quote
+            return match[0] if new is None else f"{before}{quoteattr(new)}"
 
-        return _FILE.sub(renamed, text) if self._renamed else text
+        return _MESH.sub(renamed, text) if self._renamed else text
 
     def _references(self, text: str, model: _Model) -> list[str]:
         """Return the files that a text of a model names, and note the folders."""
         folders = sorted(set(_values(_FOLDER, text)) - set(model.folders))
         model.folders += folders
-        names = list(dict.fromkeys(_values(_FILE, text)))
+        names = list(dict.fromkeys(_values(_MESH if self._urdf else _FILE, text)))
         self._num_folders += len(folders)
         self._num_names += len(names)
         if self._num_names > _MAX_FILES or self._num_folders > _MAX_FOLDERS:

@@ -170,6 +170,9 @@ def test_pipes_folders_and_missing_files_are_refused(folder):
         "<?",
         "file ",
         "<mesh ",
+        "<robot><mesh ",
+        '<robot><mesh filename="',
+        "<robot><mesh filename ",
         "]]>",
         "<!--->",
     ],
@@ -187,11 +190,13 @@ def test_what_is_no_reference_of_the_robot_is_not_followed(folder):
         folder,
         '<robot><!-- <mesh filename="../old.stl"/> <xacro:x/> --><visual><geometry><mesh '
         'filename="/visual/part.stl"/></geometry></visual><gazebo><plugin '
-        'filename="/opt/lib/control.so"/></gazebo><mesh filename="part.stl"/></robot>',
+        'filename="/opt/lib/control" name="p"/></gazebo><transmission><type file="/x/y"/>'
+        '</transmission><material name="m"><texture filename="../../x.png"/></material>'
+        '<mesh name="filename" filename="part.stl"/></robot>',
         "robot.urdf",
     )
     assert found.files == {}
-    assert found.missing == ("/opt/lib/control.so", "part.stl")
+    assert found.missing == ("part.stl",)
     with pytest.raises(MorphologyError, match="outside its folder"):
         _collect(
             folder,
@@ -306,7 +311,7 @@ def test_files_of_one_name_that_a_urdf_refers_to_are_told_apart(folder):
         (folder / name / "part.stl").write_text(name)
     (folder / "c" / "part.stl").write_text("a")  # the same as the first
     text = (
-        "<robot><mesh filename='package://a/part.stl'/><mesh filename=\"b/part.stl\"/>"
+        "<robot><mesh filename='package://a/part.stl'/><mesh scale='1' filename=\"b/part.stl\"/>"
         "<mesh filename='c/part.stl'/><mesh filename='b/../b/part.stl'/>"
         "</robot>"
     )
