@@ -27,7 +27,7 @@ _MESH = re.compile(rf"<mesh\b[^<]*?\bfilename{_VALUE}")
 _FOLDER = re.compile(rf"\b(?:meshdir|texturedir|assetdir){_VALUE}")
 _INCLUDE = re.compile(rf"<include\b[^<>]*?\bfile{_VALUE}")
 _MODEL = re.compile(rf"<model\b[^<>]*?\bfile{_VALUE}")
-_OUTWARD = re.compile(r"/|\\|\.\.(/|\\|$)|[A-Za-z]:")
+_OUTWARD = re.compile(r"/|\.\.(/|$)|[A-Za-z]:")
 """How a path starts that is absolute or leads out of the folder it is relative to."""
 _VISUAL = re.compile(r"<visual(?=[\s/>])")
 _TEXTS = (".xml", ".mjcf")
@@ -113,7 +113,8 @@ def collect_files(path: Path, root: Path | None = None) -> ModelFiles:
     collector.scan(_without_visual_shapes(bare) if urdf and not keeps else bare)
     if urdf:  # a comment may look like a reference
         text = collector.rename_in(bare)
-    return ModelFiles(name, text, urdf, root, collector.files, tuple(collector.missing))
+    missing = tuple(map(_forward, collector.missing))
+    return ModelFiles(name, text, urdf, root, collector.files, missing)
 
 
 def package_around(folder: Path) -> Path:
@@ -238,7 +239,7 @@ class _Collector:
 
     def _references(self, text: str, model: _Model) -> list[str]:
         """Return the files that a text of a model names, and note the folders."""
-        folders = sorted(set(_values(_FOLDER, text)) - set(model.folders))
+        folders = sorted(set(map(_forward, _values(_FOLDER, text))) - set(model.folders))
         model.folders += folders
         names = list(dict.fromkeys(_values(_MESH if self._urdf else _FILE, text)))
         self._num_folders += len(folders)
@@ -256,7 +257,7 @@ class _Collector:
         """Yield what was not read before of the files that a reference may mean."""
         whole = name
         scheme = _SCHEME.match(name)
-        name = name[scheme.end() :] if scheme else name
+        name = _forward(name[scheme.end() :] if scheme else name)
         if scheme and scheme[1].lower() == "package":
             name = name.lstrip("/")  # some write `package:///`
         if not name or "\0" in name:
@@ -264,7 +265,7 @@ class _Collector:
         if len(name) > _MAX_REFERENCE:
             self.missing.append(whole)
             return
-        if re.match(r"/|\\|\.\.\\|[A-Za-z]:", name):
+        if re.match(r"/|[A-Za-z]:", name):
             raise self._outside(name)
         places = [os.path.join(model.home, folder) for folder in model.folders]  # noqa: PTH118
         if name.lower().endswith(_TEXTS):  # the engine does not look there for texts
@@ -346,6 +347,11 @@ class _Collector:
             f"{self._model} refers to {clean_name(name)!r}, which is outside its folder; put all "
             f"files of the robot into one folder, or name a folder above with --root"
         )
+
+
+def _forward(path: str) -> str:
+    """Return a path as the engine reads it, to which a backslash separates folders, too."""
+    return path.replace("\\", "/")
 
 
 def _engine_name(name: str) -> str:

@@ -59,6 +59,7 @@ def test_urdf_packages_are_looked_up_in_the_folder(folder, uri):
     [
         "../canary.stl", "parts/../../canary.stl", "{parent}/canary.stl", "link.stl",
         "way/canary.stl", "..\\canary.stl", "C:\\canary.stl", "/etc/passwd", "//etc/passwd",
+        "parts\\..\\..\\canary.stl", "\\\\host\\canary.stl",
         "&#46;&#46;/canary.stl", "file:///etc/passwd", "package://../canary.stl",
     ],
 )  # fmt: skip
@@ -109,6 +110,25 @@ def test_links_that_stay_inside_are_followed(folder):
     assert _collect(folder, '<mujoco><mesh file="link.stl"/></mujoco>').files == {
         "link.stl": b"real"
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"<mujoco><mesh file='meshes\new\a.stl'/>",
+        r"<mujoco><compiler meshdir='meshes\new\'/><mesh file='.\a.stl'/>",
+        r"<robot><mesh filename='meshes\new\a.stl'/>",
+        r"<robot><mesh filename='package://robot\meshes/new\a.stl'/>",
+    ],
+)
+def test_backslashes_separate_folders(folder, text):
+    (folder / "meshes" / "new").mkdir(parents=True)
+    (folder / "meshes" / "new" / "a.stl").write_bytes(b"a")
+    found = _collect(folder, text)
+    assert (found.files, found.missing) == ({"a.stl": b"a"}, ())
+    (folder / "meshes" / "new" / "a.stl").unlink()
+    (missing,) = _collect(folder, text).missing
+    assert missing.endswith("/a.stl")
 
 
 def test_two_files_of_one_name_are_refused(folder):
