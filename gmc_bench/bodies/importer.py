@@ -107,6 +107,11 @@ def last_name(path: Path) -> str:
     return path.name if path.name not in ("", "..") else path.resolve().name
 
 
+def visible(files: Iterable[Path]) -> list[Path]:
+    """Return files by name without hidden ones: macOS puts `._a.xml`, no text, beside `a.xml`."""
+    return sorted(file for file in files if not file.name.startswith("."))
+
+
 def check_free_id(set_id: str, *, published: bool = False) -> None:
     """Refuse ids that users cannot give to a set; `published` says whether those of `PUBLISHED` do.
 
@@ -167,8 +172,8 @@ def _read_split(folder: Path, problems: list[str]) -> tuple[Morphology, ...]:
     if missing:
         problems += [f"the folder {part} is missing" for part in missing]
         return ()
-    bodies = {file.stem: file for file in xml.glob("*.xml")}
-    facts = {file.stem: file for file in metadata.glob("*.json")}
+    bodies = {file.stem: file for file in visible(xml.glob("*.xml"))}
+    facts = {file.stem: file for file in visible(metadata.glob("*.json"))}
     if not bodies:
         problems.append(f"{xml} holds no .xml files")
     unpaired = sorted(bodies.keys() - facts.keys())

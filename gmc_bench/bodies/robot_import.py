@@ -15,6 +15,7 @@ from gmc_bench.bodies.importer import (
     check_free_id,
     import_set,
     last_name,
+    visible,
 )
 from gmc_bench.bodies.mesh_formats import EXTRA, FORMATS, readable, suffix_of
 from gmc_bench.bodies.mjcf import SIM_DT, emit_mjcf
@@ -223,7 +224,7 @@ def robot_files(path: Path) -> list[Path]:
 
     They lie right inside the folder, or where packages keep them: in `urdf/`, `mjcf/`, `xml/` or
     `robots/`. XML files of other kinds, such as a package's `package.xml`, do not count, nor do
-    files without bodies that another of the files includes.
+    files without bodies that another of the files includes, nor hidden files.
 
     Raises:
         MorphologySetError: there are none, or two of one name.
@@ -231,7 +232,7 @@ def robot_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     for place in (path, *(path / name for name in ROBOT_FOLDERS)):
-        files = sorted(place.iterdir()) if place.is_dir() else []
+        files = visible(place.iterdir()) if place.is_dir() else []
         files = robots_among([file for file in files if file.suffix.lower() in SUFFIXES])
         if files:
             break

@@ -39,6 +39,8 @@ def layout(tmp_path, tiny_body):
 
 
 def test_import_stores_the_sorted_set_and_reports_repeats(layout):
+    for name in ("train/xml/._a.xml", "train/metadata/._a.json"):  # of macOS
+        (layout / name).write_bytes(b"\0\5\x16\7\xff")
     report = import_set("two-bodies", layout)
 
     assert [body.name for body in report.bodies.split("train")] == ["a", "b"]

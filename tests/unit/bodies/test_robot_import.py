@@ -667,6 +667,7 @@ def test_imported_robots_are_kept_as_a_set(monkeypatch, tmp_path):
     (folder / "meshes" / "part.obj").write_text(robots.PART)
     (folder / "a_servo.xml").write_text(robots.SERVO)
     (folder / "loop.urdf").write_text(robots.looped_urdf())
+    (folder / "._loop.urdf").write_bytes(b"\0\5\x16\7\xff")  # of macOS
     report = import_robots("mine", folder, seconds=0.1)
     stored = load_set("mine")
     assert stored == report.bodies
