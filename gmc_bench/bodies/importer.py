@@ -16,11 +16,11 @@ from typing import Any
 
 from gmc_bench.bodies.clearance import check_clearance
 from gmc_bench.bodies.mjcf import check_compiles, read_mjcf
-from gmc_bench.bodies.registry import registered_sets
+from gmc_bench.bodies.registry import BODY_SETS, ROBOT_FILES
 from gmc_bench.bodies.schema import Morphology, MorphologySet
 from gmc_bench.bodies.store import check_set_id, store_set
 from gmc_bench.bodies.summary import describe_set, render_set
-from gmc_bench.core.errors import MorphologyError, MorphologySetError
+from gmc_bench.core.errors import MorphologyError, MorphologySetError, UnknownNameError
 
 SPLITS = ("train", "test")
 _RESERVED_PREFIX = "gmc-"
@@ -126,9 +126,14 @@ def check_free_id(set_id: str, *, published: bool = False) -> None:
         )
     if set_id in PUBLISHED and not published:
         raise MorphologySetError(f"{set_id!r} is the id of a published set; choose another one")
-    if set_id in registered_sets():
+    for registry in (BODY_SETS, ROBOT_FILES):
+        try:
+            offered = registry.resolve(set_id)
+        except UnknownNameError:
+            continue
+        whole = "" if offered == set_id else f", {offered!r}, without its version"
         raise MorphologySetError(
-            f"the id {set_id!r} is that of a set that a package offers; choose another one"
+            f"the id {set_id!r} is that of a set that a package offers{whole}; choose another one"
         )
 
 

@@ -62,6 +62,10 @@ def test_a_set_of_another_package_is_like_any_other():
     assert [info.status for info in list_sets() if info.id == "outside-v1"] == ["installed"]
     with pytest.raises(MorphologySetError, match="'outside-v1' is that of a set that a package"):
         check_free_id("outside-v1")
+    reason = "'outside' is that of a set that a package offers, 'outside-v1', without its version;"
+    with pytest.raises(MorphologySetError, match=reason):
+        check_free_id("outside")
+    check_free_id("outside-v2")
 
 
 def test_the_newest_version_is_taken_by_number():
