@@ -244,7 +244,7 @@ def _vary_ranges(body: Morphology, rng: np.random.Generator) -> Morphology:
 
 
 def _choose_range(joint: Joint, chosen: float) -> tuple[float, float]:
-    if joint.kind == "slide":
+    if joint.kind == "slide" or not joint.limited:
         return joint.range
     low, high = joint.range
     options = [

@@ -160,10 +160,11 @@ def test_new_joint_ranges_overlap_the_old_ones_by_half_and_pairs_choose_alike():
     assert changed[True] > changed[False] > 0
 
 
-def test_a_slide_whose_range_is_in_metres_keeps_it():
+@pytest.mark.parametrize("changes", [{"kind": "slide"}, {"limited": False}])
+def test_joints_whose_ranges_are_metres_or_no_limits_keep_them(changes):
     body = biped()
     limbs = [
-        replace(limb, joints=tuple(replace(joint, kind="slide") for joint in limb.joints))
+        replace(limb, joints=tuple(replace(joint, **changes) for joint in limb.joints))
         if index % 2
         else limb
         for index, limb in enumerate(body.limbs)
@@ -173,10 +174,11 @@ def test_a_slide_whose_range_is_in_metres_keeps_it():
     for number in range(6):
         variant = draw_variant("0" * 64, "joint-angle", sliding, number)
         for old, new in zip(joints(sliding), joints(variant), strict=True):
-            kinds[old.kind, old.range != new.range] += 1
-    assert kinds["hinge", True] > 0
-    assert kinds["slide", False] > 0
-    assert kinds["slide", True] == 0
+            keeps = old.kind == "slide" or not old.limited
+            kinds[keeps, old.range != new.range] += 1
+    assert kinds[False, True] > 0
+    assert kinds[True, False] > 0
+    assert kinds[True, True] == 0
 
 
 def test_shapes_follow_the_design_space_unrounded():
