@@ -434,6 +434,12 @@ class Task:
 
     def _require_types(self) -> None:
         of = f"of the task {self.id!r}"
+        for name in ("title", "description", "source"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(
+                    f"{name!r} {of} must be text, got {shown(getattr(self, name))}; write it in "
+                    f"quotes"
+                )
         for name, kind in _PARTS.items():
             part = getattr(self, name)
             if part is not None or name not in _OPTIONAL:

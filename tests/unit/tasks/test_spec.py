@@ -173,6 +173,12 @@ def test_names_are_unique_among_terms_of_a_kind():
             "scale of .* 'x'",
         ),
         ({"command": replace(VelocityCommand(), resample_s=0.0)}, "resample_s .* above 0"),
+        (
+            {"title": 3},
+            "'title' of the task 'unimal-ft-v1' must be text, got 3; write it in quotes",
+        ),
+        ({"description": ("Run.",)}, r"'description' of the task .* must be text, got \('Run"),
+        ({"source": None}, "'source' of the task .* must be text, got None"),
         ({"parts": "legs"}, "parts of the task .* must be limbs or actuators, got 'legs'"),
         ({"scene": "<geom/>"}, r"'scene' .* needs a Scene, got '<geom/>'; write scene=Scene\("),
         ({"slope": 0.1}, "'slope' of the task .* needs a Slope, got 0.1"),
