@@ -124,7 +124,8 @@ def check_networks(session: Session, *, trains_here: bool = True) -> None:
 
     Raises:
         PluginError: the networks cannot be built or do not map tokens to numbers of the right
-            shape; or what the method keeps of its trials is not what they found.
+            shape; they are to be trained but have no trainable parameter; or what the method keeps
+            of its trials is not what they found.
         ConfigError: the networks need more memory than is free, separate weights per body meet
             several token orders per body, a rollout is no whole number of the sequences that the
             method's training unrolls, or torch's inference mode is on.

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 import torch
-from torch import nn
 
-from gmc_bench.core.errors import ConfigError
+from gmc_bench.core.errors import ConfigError, PluginError
 from gmc_bench.core.precision import Precision
+from gmc_bench.methods.policy import ActorCritic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,14 +128,15 @@ class TorchState:
             self._rounding = exchange_rounding(self._rounding)
 
 
-def require_gradients(model: nn.Module) -> None:
-    """Raise where tensors are made without what gradients need, so that no method is blamed.
+def require_gradients(model: ActorCritic) -> None:
+    """Raise where tensors are made without what gradients need, or nothing would get one.
 
     Args:
         model: the networks to be trained.
 
     Raises:
         ConfigError: torch's inference mode is on, or was when the networks were made.
+        PluginError: the networks have no trainable parameter.
     """
     on = torch.is_inference_mode_enabled()
     if on or any(parameter.is_inference() for parameter in model.parameters()):
@@ -143,6 +144,11 @@ def require_gradients(model: nn.Module) -> None:
         raise ConfigError(
             f"training needs gradients, but torch.inference_mode() {when}; make and train policies "
             f"outside of it"
+        )
+    if not model.num_parameters():
+        raise PluginError(
+            f"the method {model.method.id!r} cannot be trained, because its networks have no "
+            f"trainable parameter; give them some, or set 'trainable=False' and do not train it"
         )
 
 

@@ -75,6 +75,7 @@ class Trainer:
         ConfigError: the environments are too few or too many, show other tokens than the policy
             reads, a policy for each body is to be trained on several sequences of a body or by
             several processes, or torch's inference mode is on or was so when the policy was made.
+        PluginError: the policy has no trainable parameter.
     """
 
     def __init__(

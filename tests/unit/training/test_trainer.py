@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from gmc_bench.conformance.morphologies import chain, star
 from gmc_bench.conformance.tokens import random_tokens
-from gmc_bench.core.errors import CheckpointError, ConfigError
+from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.experiments import execution
 from gmc_bench.experiments.events import CheckpointWritten
@@ -88,6 +88,12 @@ def test_training_in_torchs_inference_mode_is_refused(make_trainer):
             make_trainer("never")
         policy = Policy.untrained("recmorph", TASK, (chain(3),))
     with pytest.raises(ConfigError, match=r"inference_mode\(\) was on when the policy was made"):
+        require_gradients(policy.model)
+
+
+def test_a_policy_without_parameters_is_not_trained():
+    policy = Policy.untrained("zero-action", TASK, (chain(3),))
+    with pytest.raises(PluginError, match=r"'zero-action' cannot be trained, .* parameter;"):
         require_gradients(policy.model)
 
 
