@@ -34,6 +34,7 @@ STOP_TORQUE_SECONDS = 0.5
 COMPLETED_SHARE = 0.5
 """Mean velocity along the command, as a share of it, from which the motion counts as completed."""
 _BELOW = -0.5  # m; no ground is as low, so a base down there has walked off its edge
+_UNIT = 0.2  # that the noise of sensors may change the length of gravity's direction
 _AT_LIMIT = 0.999  # of the torque limit
 _WARM_UP = 20  # calls of the policy before the clock runs
 
@@ -103,8 +104,9 @@ class Watch:
     """The emergency stop of one robot.
 
     It trips at more than 45 degrees of tilt, at a joint that stays beyond its hard limits, at a
-    torque that stays at its limit, and at a reading or an action that is not finite, or a reading
-    that is no numbers or not as many as it should be. It sees readings only, as on a robot.
+    torque that stays at its limit, and at a reading or an action that is not finite, a reading that
+    is no numbers or not as many as it should be, or gravity that is no unit vector. It sees
+    readings only, as on a robot.
     """
 
     def __init__(self, adapter: Adapter, period: float) -> None:
@@ -125,6 +127,9 @@ class Watch:
                 return str(error)
             if not np.isfinite(found).all():
                 return f"the reading {name} is not finite"
+        length = math.hypot(*map(float, readings.gravity))
+        if abs(length - 1.0) > _UNIT:  # e.g. in m/s^2: tilts would look smaller than they are
+            return f"the reading gravity must be a unit vector, got one of length {length:.3g}"
         return ""
 
     def check(self, readings: Readings, targets: DoubleArray) -> str:

@@ -150,6 +150,20 @@ def test_readings_that_are_not_finite_stop_before_the_policy_sees_them(
     assert result.steps == max(first - 1, 0)  # one reading to warm up
 
 
+@pytest.mark.parametrize("factor", [9.81, 0.5, 0.0, 1.1])
+def test_gravity_that_is_no_unit_vector_stops(subject, make_robot, factor):
+    """Of an accelerometer, it would let any tilt pass."""
+    good = make_robot().read()
+    readings = replace(good, gravity=factor * good.gravity)
+    wrong = f"the reading gravity must be a unit vector, got one of length {factor:g}"
+    expected = "" if factor == 1.1 else wrong  # as much as noise makes of one
+    assert Watch(Adapter(subject.manifest, "go2"), 0.02).broken(readings) == expected
+
+
+def test_the_noise_of_training_leaves_gravity_a_unit_vector():
+    assert math.sqrt(3.0) * NOISE.gravity < 0.5 * loop._UNIT
+
+
 def test_tilt_stops_and_a_base_on_the_ground_falls(subject, make_robot):
     robot = make_robot()
     mujoco.mju_axisAngle2Quat(robot.data.qpos[3:7], np.array([1.0, 0, 0]), math.radians(50))
