@@ -33,11 +33,12 @@ def profile_padding(setting: Setting) -> Report:
 
     Returns:
         `methods`: for each id its `preset`, `mflop` per environment of the mixed batch,
-        `needed_mflop` per environment, and `waste`, the share of the former that is not needed;
-        `limbs`: smallest, mean and largest number; `rows`; `slots`; `setting`.
+        `needed_mflop` per environment, and `waste`, the share of the former that is not needed (0
+        of a network without matrix products); `limbs`: smallest, mean and largest number; `rows`;
+        `slots`; `setting`.
 
     Raises:
-        ConfigError: the suite's bodies are not made of limbs.
+        ConfigError: the suite's bodies are not made of limbs, or two methods have one id.
     """
     setting.require_limbs("padding")
     sizes = [body.num_limbs for body in setting.bodies]
@@ -84,7 +85,7 @@ def _profile(method: MethodSpec, setting: Setting, sizes: list[int]) -> dict[str
         "preset": preset or "default",
         "mflop": mixed / rows / 1e6,
         "needed_mflop": needed / rows / 1e6,
-        "waste": 1.0 - needed / mixed,
+        "waste": 1.0 - needed / mixed if mixed else 0.0,
     }
 
 

@@ -42,7 +42,7 @@ def profile_policy(setting: Setting) -> Report:
         measured.
 
     Raises:
-        ConfigError: the suite's bodies are not made of limbs.
+        ConfigError: the suite's bodies are not made of limbs, or two methods have one id.
     """
     setting.require_limbs("policy")
     with torch_threads(setting.num_threads), drawing_apart():

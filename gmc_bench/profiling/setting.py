@@ -46,7 +46,18 @@ class Setting:
         return self.threads or available_threads()
 
     def each_method(self) -> Iterator[MethodSpec]:
-        """Yield the methods, and tell how many are done."""
+        """Yield the methods, and tell how many are done.
+
+        Raises:
+            ConfigError: two of them have the same id, by which their figures are told apart.
+        """
+        ids = [method.id for method in self.methods]
+        if len(set(ids)) < len(ids):
+            twice = next(name for name in ids if ids.count(name) > 1)
+            raise ConfigError(
+                f"methods to be measured have ids of their own, but {twice!r} was given twice; "
+                f"leave one out, or give its specification another id"
+            )
         for done, method in enumerate(self.methods):
             self.listener(Progress("profile", done, len(self.methods), "method"))
             yield method

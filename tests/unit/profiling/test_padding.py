@@ -6,6 +6,7 @@ import pytest
 from torch import nn
 
 from gmc_bench.conformance.morphologies import chain
+from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.profiling import Setting
 from gmc_bench.profiling.padding import profile_padding
@@ -86,6 +87,17 @@ def test_a_map_of_every_slot_wastes_the_share_of_padding(figures):
 
 def test_torch_is_left_as_it_was(torch_as_it_was, figures):
     figures(METHODS.get("recmorph"))
+
+
+def test_a_network_without_products_wastes_nothing(figures):
+    found = figures(METHODS.get("zero-action")).figures["methods"]["zero-action"]
+    assert (found["mflop"], found["waste"]) == (0.0, 0.0)
+
+
+def test_two_methods_with_one_id_are_refused(figures):
+    padded, packed = (MethodSpec(id="mine", config=Config, builder=of) for of in (Padded, Packed))
+    with pytest.raises(ConfigError, match="ids of their own, but 'mine' was given twice; leave"):
+        figures(padded, packed)
 
 
 def test_a_batch_shows_every_body(figures):
