@@ -7,6 +7,8 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.config import NetworkConfig, require_positive
 
 CellName = Literal["birnn", "bigru", "bilstm", "bimamba2"]
+_MAMBA = ("mamba_state", "mamba_expand", "mamba_head", "mamba_conv")
+"""Settings of the cell `bimamba2` only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,12 @@ class RecMorphConfig(NetworkConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self)
+        for name in _MAMBA if self.cell != "bimamba2" else ():
+            if getattr(self, name) != getattr(RecMorphConfig, name):
+                raise ConfigError(
+                    f"{name!r} has no effect with the cell {self.cell!r}; leave it out, or set "
+                    f"'cell' to bimamba2"
+                )
         inner = self.mamba_expand * self.hidden
         if self.cell == "bimamba2" and inner % self.mamba_head:
             raise ConfigError(

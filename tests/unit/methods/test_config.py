@@ -117,8 +117,6 @@ def test_every_setting_reaches_the_network_or_is_refused(name):
     plain, config = built(), method.make_config("lite")
     assert built() == plain
     for field, value, _ in leaves(config):
-        if field.startswith("mamba_") and config.cell != "bimamba2":
-            continue  # as its description says
         others, refusals = _others(config, field, value), []
         for other in others:
             try:

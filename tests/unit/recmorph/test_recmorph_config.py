@@ -24,6 +24,8 @@ def test_paper_preset_is_the_default():
         ({"decoder_init": float("nan")}, "'decoder_init' must be a finite number, got nan"),
         ({"decoder_hidden": [64, 0]}, "'decoder_hidden' must hold numbers that are at least 1"),
         ({"cell": "lstm"}, "'cell' must be one of birnn, bigru, bilstm, bimamba2"),
+        ({"mamba_state": 7}, "'mamba_state' has no effect with the cell 'birnn'; leave it out"),
+        ({"cell": "bilstm", "mamba_head": 48}, "'mamba_head' has no effect with the cell 'bilstm'"),
         ({"cell": "bimamba2", "mamba_head": 48}, "'mamba_head' must divide .* = 128, got 48"),
         ({"cell": "bimamba2", "hidden": 40}, "'mamba_head' must divide .* = 80, got 64"),
     ],
@@ -44,10 +46,6 @@ def test_variants_change_the_cell_only(method, cell, num_blocks):
     changes = {"cell": cell, "num_blocks": num_blocks}
     assert vars(SPEC.make_config("paper", changes)) == vars(config)
     assert method.make_config("paper-2").num_blocks == 2
-
-
-def test_heads_count_for_mamba_only():
-    assert SPEC.make_config("lite", {"mamba_head": 48}).mamba_head == 48
 
 
 @pytest.mark.parametrize("size", ["paper", "lite"])
