@@ -1,10 +1,10 @@
 """Conformance of a controller: what every method must keep, and what it claims."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -46,8 +46,9 @@ def check_method(
 ) -> list[CheckResult]:
     """Check that a controller keeps the benchmark's contract.
 
-    Actor and critic are built for random bodies and run on a CPU; torch's random state and settings
-    are left as they were, and what they print is logged. The checks and their order are
+    Actor and critic are built for random bodies and run on a CPU, with gradients and without
+    autocast, whatever the caller has set; torch's random state and settings are left as they were,
+    and what they print is logged. The checks and their order are
     `DESCRIPTION`, of all presets together, and those of
     `gmc_bench.conformance.method_checks.CHECKS`; a method with a memory and one with weights per
     body pass through the same ones, with a state and with a body's table row that matter.
@@ -108,11 +109,16 @@ def check_method(
 
 @contextmanager
 def _torch_settings_kept() -> Iterator[None]:
-    """Undo what a method changes of torch's settings, which other checks and the caller rely on."""
+    """Make a check as where nobody has set anything of torch, and undo what the method sets."""
     gradients, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     threads = torch.get_num_threads()
+    around: AbstractContextManager[Any] = nullcontext()
+    if torch.is_autocast_enabled("cpu"):
+        # Copies of weights would be kept until the caller's context ends, however they change.
+        around = torch.autocast("cpu", enabled=False, cache_enabled=False)
     try:
-        yield
+        with torch.inference_mode(False), around:  # the former allows gradients, too
+            yield
     finally:
         torch.set_grad_enabled(gradients)
         torch.set_default_dtype(dtype)

@@ -1164,6 +1164,19 @@ def test_what_a_method_sets_in_torch_is_undone():
     assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()) == before
 
 
+@pytest.mark.parametrize(
+    "context", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")]
+)
+def test_no_method_is_blamed_for_what_its_caller_sets_in_torch(context):
+    names = ["padding ignored", "gradients", "bfloat16"]
+    usual = check_method(spec(Sound), checks=names, backend="none")
+    with context():
+        before = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+        assert check_method(spec(Sound), checks=names, backend="none") == usual
+        assert (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")) == before
+    assert all(result.passed for result in usual)
+
+
 def test_the_first_counterexample_says_where_and_what():
     detail = failures(spec(CountsSlots), checks=["more token slots"])["more token slots"]
     place, _, numbers = detail.partition("slot 0, output 0 is ")
