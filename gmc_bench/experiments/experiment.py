@@ -366,6 +366,9 @@ def evaluate(path: Path | str, **options: Any) -> "Evaluation":
 def load_policy(path: Path | str, device: "str | torch.device" = "cpu") -> "Policy":
     """Return a trained policy.
 
+    Its method is found by the name that it was saved with: of a method file of one's own, the file,
+    which must lie where it lay. `Policy.load(path, method=...)` takes the method itself instead.
+
     Args:
         path: the folder of a finished run, or a file that `Policy.save` wrote; or a record in a
             leaderboard that keeps its weights, by its file or the first digits of its digest. For
