@@ -192,11 +192,16 @@ def _differences(first: dict[str, Any], other: dict[str, Any], prefix: str = "")
     found: dict[str, Any] = {}
     for name, value in other.items():
         before = first.get(name)
-        if isinstance(value, dict) and isinstance(before, dict) and value.keys() == before.keys():
+        if _has_names(value) and isinstance(before, dict) and value.keys() == before.keys():
             found |= _differences(before, value, f"{prefix}{name}.")
         elif repr(value) != repr(before):  # 1 and true are two, in lists, too
             found[f"{prefix}{name}"] = value
     return found
+
+
+def _has_names(value: Any) -> bool:
+    """Return whether a value is a mapping whose keys can be parts of dotted names."""
+    return isinstance(value, dict) and not any("." in key for key in value)
 
 
 def _changed(first: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -265,7 +270,7 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
     """Return runs by names that say what tells them apart: method, task, bodies, preset, seed.
 
     Raises:
-        ConfigError: two of them differ in none of these.
+        ConfigError: two of them differ in none of these, or a name cannot be that of a folder.
     """
     methods = method_labels({config.method: method_of(config).id for config in configs})
     tasks = {config.task for config in configs}
@@ -292,6 +297,10 @@ def name_runs(configs: Sequence[RunConfig]) -> dict[str, RunConfig]:
             f"two runs would have the name {twice!r}: neither the method's id and file name, task, "
             f"bodies, preset nor seed tells them apart; give each a name of its own"
         )
+    try:
+        require_names(runs)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; of runs in a mapping, the keys are the names") from None
     return runs
 
 

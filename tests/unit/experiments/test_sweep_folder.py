@@ -72,8 +72,10 @@ def test_a_plan_of_one_setting_or_of_nested_ones_is_read_back_too(folder):
         replace(one, protocol=replace(one.protocol, ppo=replace(one.protocol.ppo, lr=rate)))
         for rate in (0.25, 0.5, 0.75)
     ]
+    dotted = [replace(one, method_config={"groups": {"a.b": k, "c": {"d": k}}}) for k in (1, 2)]
     for runs in (
         {"a": one, "b": with_seed(one, 4)},
+        dict(zip("ab", dotted, strict=True)),
         {"a": one, "b": replace(one, precision="bfloat16")},
         dict(zip("abc", rates, strict=True)),
     ):
@@ -121,6 +123,9 @@ def test_runs_are_named_by_what_tells_them_apart():
     ]
     with pytest.raises(ConfigError, match="name 'ft': neither the method's id and file"):
         name_runs([one, replace(one, precision="bfloat16")])
+    slash = replace(one, protocol=replace(one.protocol, preset="a/b"))
+    with pytest.raises(ConfigError, match="got 'a/b'; of runs in a mapping, the keys are the name"):
+        name_runs([one, slash])
 
 
 def test_methods_of_one_id_are_told_apart_by_their_files(tmp_path):
