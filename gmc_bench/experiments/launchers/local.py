@@ -91,8 +91,8 @@ class LocalLauncher(Launcher):
         for name, (_, process) in list(self._running.items()):
             if (code := process.poll()) is not None:
                 end(process)
-                del self._running[name]
                 found.append(ended_with(name, code))
+                del self._running[name]  # last: what raises loses no cell
         return found
 
     def stop(self) -> None:

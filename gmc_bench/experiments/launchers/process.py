@@ -82,5 +82,9 @@ def _why(code: int) -> str:
         return "ended because another process holds the run"
     if code > 0:
         return f"ended with exit code {code} without a word"
+    try:
+        name = f" ({signal.Signals(-code).name})"
+    except ValueError:  # of most real-time signals there are numbers only
+        name = ""
     memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
-    return f"was ended by signal {-code} ({signal.Signals(-code).name}){memory}"
+    return f"was ended by signal {-code}{name}{memory}"

@@ -65,6 +65,17 @@ def test_a_worker_executes_nothing_that_lies_in_the_working_folder(tmp_path, mon
     assert not (folder / "executed").exists()
 
 
+@pytest.mark.parametrize("number", [9, 37])
+def test_a_run_whose_process_a_signal_ended_has_ended(number):
+    """Also a real-time signal, which has no name."""
+    worker = SimpleNamespace(poll=lambda: -number, wait=lambda: -number, stdin=None)
+    launcher = make_launcher()
+    launcher._running["a"] = Cell("a", 1), worker
+    (ended,) = launcher.poll()
+    assert ended.why.startswith(f"was ended by signal {number}")
+    assert launcher._running == {}
+
+
 def test_the_first_run_begins_whatever_is_free(set_memory):
     set_memory(3 * GIB)
     assert make_launcher(jobs=8, spare_gib=1).takes(Cell("big", 1, memory=4 * GIB), 0)
