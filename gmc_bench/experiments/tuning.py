@@ -450,13 +450,14 @@ class Tuning:
         return None if self.spec.threads is None else threads_here(self.spec.threads)
 
     def _spec_of(self, settings: Mapping[str, float], seed: int) -> ExperimentSpec:
-        """Return the run of one seed under some settings."""
+        """Return the run of one seed under some settings; tuned ones that are none are left out."""
         changes = {**(self.spec.settings or {}), "env_steps": self.spec.env_steps, **TRAIN_ONLY}
         return self._base().replace(
             task=self.task,
             seed=seed,
             bodies=self.spec.bodies,
-            settings={**changes, **settings},
+            # None, or the values that the method was tuned to before would take their place.
+            settings={**changes, **dict.fromkeys(self.ranges), **settings},
             threads=self._threads,
             device=device_here(self.spec.device),
             checkpoint_interval=60.0,

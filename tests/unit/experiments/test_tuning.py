@@ -535,6 +535,19 @@ def test_a_run_has_what_its_method_was_tuned_to(monkeypatch, finished_record):
     assert (first["ppo.target_kl"], first["model.embedding_dropout"]) == (0.2, 0.1)
 
 
+def test_the_first_trial_of_a_tuned_method_is_without_tuning_also_where_that_is_none(monkeypatch):
+    suite, task = SUITES.get("unimal-v1"), "unimal-ft-v1"
+    lite = suite.protocol("lite", task)
+    never = replace(lite, ppo=replace(lite.ppo, target_kl=None))
+    method = replace(METHODS.load("recmorph"), tuned={KEY: KEPT}, tuning="")
+    monkeypatch.setattr(METHODS, "load", lambda name: method)
+    monkeypatch.setattr(type(suite), "protocol", lambda *_: never)
+    tune = Tuning(method="recmorph", task="ft", bodies="tiny")
+    assert tune.first == {"ppo.lr": lite.ppo.lr}
+    ppo = resolve(tune._spec_of(tune.first, 5)).config.protocol.ppo
+    assert (ppo.lr, ppo.target_kl) == (lite.ppo.lr, None)
+
+
 def test_a_tuned_method_follows_the_protocol_with_its_values_before_tuning_too(
     monkeypatch, finished_record
 ):
