@@ -41,6 +41,7 @@ _NUMBERS = {
     "test_score": read.test_score,
     "area": read.area,
 }
+_OTHER_STEPS = "the protocol's env_steps was changed"
 _OF_RECORDS = ("parameters", "env_steps", "core_seconds")
 
 
@@ -273,7 +274,10 @@ class StudyRun:
             protocol=config.protocol.name, seed=config.seed,
         )  # fmt: skip
         variant = self.request.variant(plain, outcome.arm)
-        own = unofficial_reasons(variant, record.morphologies.num_train)
+        own = set(unofficial_reasons(variant, record.morphologies.num_train))
+        steps = config.protocol.env_steps
+        if variant.settings.get("env_steps", steps) != steps:
+            own.discard(_OTHER_STEPS)  # a share of what was asked for, not of the protocol's
         return tuple(reason for reason in record.unofficial_reasons if reason not in own)
 
 

@@ -18,7 +18,8 @@ from gmc_bench.studies.catalogue import COMPONENTS, GAIT
 from gmc_bench.studies.gait import BrokenEpisodeError
 from gmc_bench.studies.measurements import FinishedRun
 from gmc_bench.studies.outcome import Outcome
-from gmc_bench.studies.study_run import versions_of
+from gmc_bench.studies.request import Request
+from gmc_bench.studies.study_run import StudyRun, versions_of
 from gmc_bench.training.run_config import RunConfig
 from tests.support.records import make_friction, make_record, make_returns
 
@@ -35,6 +36,21 @@ def test_versions_are_those_that_runs_were_made_and_measured_with():
     assert versions_of([first, second]) == {**versions, "mujoco": "1.2.3, 1.2.4", "scipy": "1.0"}
     measured = Outcome(arm, "unimal-ft-v1", 1, make_record(), {"stride": 1.0})
     assert versions_of([measured])["mujoco"] == f"1.2.3, {collect_versions()['mujoco']}"
+
+
+@pytest.mark.parametrize("settings", [{}, {"env_steps": 60_000}])
+def test_other_env_steps_are_a_change_at_every_budget(tiny_set, settings):
+    request = Request.make("budget", ["recmorph"], budgets=["1/3", "1"])
+    base = ExperimentSpec(
+        method="recmorph", suite="unimal", task="ft", bodies="tiny", threads=1, settings=settings
+    )
+    for arm in request.arms:
+        config = resolve(request.variant(base, arm)).config
+        reasons = config.unofficial_reasons
+        made = make_record(official=not reasons, unofficial_reasons=reasons)
+        study = SimpleNamespace(request=request, sweep=SimpleNamespace(runs={"a": config}))
+        found = StudyRun._changes(study, "a", Outcome(arm, config.task, 1, made))
+        assert ("the protocol's env_steps was changed" in found) == bool(settings)
 
 
 @pytest.mark.parametrize(
