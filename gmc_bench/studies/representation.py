@@ -175,7 +175,8 @@ def _thinned(kept: range, limbs: int) -> range:
         )
     if kept.step > 1:
         return kept
-    return range(kept.start, kept.stop, math.ceil(limbs * len(kept) / MAX_COLLECTED))
+    steps = max(1, MAX_COLLECTED // limbs)
+    return range(kept.start, kept.stop, math.ceil(len(kept) / steps))
 
 
 def probe(features: Features, seed: int) -> ProbeResult:

@@ -157,6 +157,15 @@ def test_steps_are_thinned_out_evenly(features, monkeypatch):
     np.testing.assert_array_equal(collected().after, thin.after)
 
 
+def test_steps_are_thinned_out_to_as_many_rows_as_may_be():
+    assert representation._thinned(range(200, 500), 1) == range(200, 500)
+    for limbs in (907, 12_000, 199_999):
+        kept = representation._thinned(range(200, 500), limbs)
+        more = range(200, 500, kept.step - 1)
+        assert len(kept) * limbs <= representation.MAX_COLLECTED < len(more) * limbs
+    assert representation._thinned(range(200, 500), 300_000) == range(200, 201, 300)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
