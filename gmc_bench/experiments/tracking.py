@@ -58,17 +58,17 @@ def tracked(session: Session, folder: RunFolder, emit: Listener) -> Iterator[Lis
         tracker, project = choose_tracker(track)
         state = read_tracking_state(folder.tracking / STATE, track)
         state.write(folder.tracking / STATE)  # before anybody hears of the id
+        run = TrackedRun(
+            name=run_name(session.config, session.method),
+            project=project,
+            settings=flatten(to_dict(session.config)),
+            folder=folder.tracking,
+            id=state.id,
+        )
     except GmcBenchError as error:  # of a run that goes on, maybe on another machine
         emit(Remark(f"The run goes on without its tracker: {error}"))
         yield emit
         return
-    run = TrackedRun(
-        name=run_name(session.config, session.method),
-        project=project,
-        settings=flatten(to_dict(session.config)),
-        folder=folder.tracking,
-        id=state.id,
-    )
     with Tracking(tracker, run, state, folder.logs, emit) as tracking:
         yield Listeners(emit, tracking)
 

@@ -17,6 +17,7 @@ from gmc_bench.experiments.events import (
     Remark,
     TrainingStarted,
 )
+from gmc_bench.experiments.run_folder import RunFolder
 from gmc_bench.experiments.tracking import (
     Tracking,
     TrackingState,
@@ -208,6 +209,24 @@ def test_a_run_whose_tracker_is_gone_goes_on(tmp_path):
     assert again.returns == record.returns
     (remark,) = [event.text for event in told if isinstance(event, Remark)]
     assert remark.startswith("The run goes on without its tracker: unknown tracker 'table'")
+
+
+def test_settings_that_cannot_be_sent_stop_no_run(tmp_path, monkeypatch):
+    def refuse(content):
+        raise ConfigError("'model.a_b' is given more than once")
+
+    monkeypatch.setattr(tracking, "flatten", refuse)
+    tracker, told = Tracker(id="table", title="Table", connect=Table), []
+    with TRACKERS.temporarily("table", tracker):
+        session = gmc.Experiment(SPEC, track="table").session
+        with (
+            RunFolder(tmp_path / "run", create=True) as folder,
+            tracking.tracked(session, folder, told.append) as emit,
+        ):
+            emit("event")
+    assert told == [
+        Remark("The run goes on without its tracker: 'model.a_b' is given more than once"), "event"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"id": 3}', b'{"track": "b", "id": "c"}'])
