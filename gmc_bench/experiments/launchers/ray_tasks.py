@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import shutil
 import socket
+import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,60 +92,65 @@ class Post:
         self._new.pop(name, None)
 
 
-def run_on_node(sweep: str, name: str, threads: int) -> int:
-    """Run a cell of a sweep in a shared folder; return the worker's exit code."""
-    process = start_worker(Path(sweep), name, threads=threads)
-    try:
-        while process.poll() is None:
+def run_in_shared_folder(sweep: str, name: str, threads: int) -> int:
+    """Run a cell of a sweep whose folder all nodes share; return the worker's exit code."""
+    with _worker(Path(sweep), name, threads) as process:
+        while (code := process.poll()) is None:
             time.sleep(_WATCH_S)
-    except BaseException:  # cancelled
-        ask_to_stop(process)
-        _wait(process, _STOP_S)
-        raise
-    finally:
-        code = process.poll()
-        end(process)
-    return -1 if code is None else code
+    return code
 
 
-def run_alone(plan: bytes, files: Files, name: str, threads: int, post: Any, send_s: float) -> int:
+def run_in_private_folder(
+    plan: bytes, files: Files, name: str, threads: int, post: Any, send_s: float
+) -> int:
     """Run a cell in a folder of its own, sending what it writes; return the exit code."""
     import ray
 
-    folder = Path(tempfile.mkdtemp(prefix="gmc-bench-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="gmc-bench-", ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         (folder / PLAN).write_bytes(plan)
         unpack(folder, files | ray.get(post.last.remote(name)))
-        process = start_worker(folder, name, threads=threads)
-        sent, sent_at = newest(folder, name), time.monotonic()
         try:
-            while process.poll() is None:
-                time.sleep(_WATCH_S)
-                due = time.monotonic() - sent_at > send_s
-                if due and (now := newest(folder, name)) != sent:
-                    with contextlib.suppress(OSError):  # the checkpoint has just been dropped
-                        ray.get(post.send.remote(name, pack(folder, name)))
-                        sent = now
-                    sent_at = time.monotonic()
-                elif files_of_state := pack_state(folder, name):
-                    post.send.remote(name, files_of_state)  # also the same: a heartbeat
-        except BaseException:  # cancelled
-            ask_to_stop(process)
-            _wait(process, _STOP_S)
-            raise
+            with _worker(folder, name, threads) as process:
+                return _send_until_ended(process, folder, name, post, send_s)
         finally:
-            code = process.poll()
-            end(process)
             ray.get(post.send.remote(name, pack(folder, name)))
-        return -1 if code is None else code
+
+
+@contextlib.contextmanager
+def _worker(folder: Path, name: str, threads: int) -> "Iterator[subprocess.Popen[bytes]]":
+    """Provide a cell's worker; where the task is cancelled, it has time for a checkpoint."""
+    process = start_worker(folder, name, threads=threads)
+    try:
+        yield process
+    except BaseException:  # cancelled
+        ask_to_stop(process)
+        deadline = time.monotonic() + _STOP_S
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        end(process)
 
 
-def _wait(process: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+def _send_until_ended(
+    process: "subprocess.Popen[bytes]", folder: Path, name: str, post: Any, send_s: float
+) -> int:
+    """Send what a worker writes as long as it runs; return its exit code."""
+    import ray
+
+    sent, sent_at = newest(folder, name), time.monotonic()
+    while (code := process.poll()) is None:
+        time.sleep(_WATCH_S)
+        due = time.monotonic() - sent_at > send_s
+        if due and (now := newest(folder, name)) != sent:
+            with contextlib.suppress(OSError):  # the checkpoint has just been dropped
+                ray.get(post.send.remote(name, pack(folder, name)))
+                sent = now
+            sent_at = time.monotonic()
+        elif files_of_state := pack_state(folder, name):
+            post.send.remote(name, files_of_state)  # also the same: a heartbeat
+    return code
 
 
 @dataclass
@@ -252,10 +257,10 @@ class RayLauncher(Launcher):
             needs: dict[str, Any] = {_AS_OPTION[what]: much for what, much in _needs(cell).items()}
             needs |= {"max_retries": self.options.node_retries, "name": cell.name}
             if self.options.shared:
-                task = ray.remote(run_on_node).options(**needs)
+                task = ray.remote(run_in_shared_folder).options(**needs)
                 reference = task.remote(str(self._sweep), cell.name, cell.threads)
             else:
-                task = ray.remote(run_alone).options(**needs)
+                task = ray.remote(run_in_private_folder).options(**needs)
                 reference = task.remote(
                     self._plan,
                     pack(self._sweep, cell.name),

@@ -17,8 +17,8 @@ from gmc_bench.experiments.launchers.ray_tasks import (
     Post,
     RayLauncher,
     RayOptions,
-    run_alone,
-    run_on_node,
+    run_in_private_folder,
+    run_in_shared_folder,
 )
 from gmc_bench.experiments.spec import ExperimentSpec
 from gmc_bench.experiments.sweep import Sweep
@@ -78,7 +78,7 @@ def test_a_node_goes_on_from_the_newest_checkpoint_there_is(monkeypatch, sent, g
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda reference: reference))
     monkeypatch.setattr(ray_tasks, "start_worker", start_worker)
     monkeypatch.setattr(ray_tasks, "end", lambda process: None)
-    assert run_alone(b"plan", whole(1), "a", 1, Remote(post), 30.0) == 0
+    assert run_in_private_folder(b"plan", whole(1), "a", 1, Remote(post), 30.0) == 0
     assert max(found) == f"{goes_on_from:08d}"
     assert post.last("a")["a/config.yaml"] == b"c"  # what it left has been sent
 
@@ -221,8 +221,8 @@ def test_who_cancels_a_task_waits_for_the_checkpoint_of_its_worker(
     monkeypatch.setattr(ray_tasks, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     monkeypatch.setattr(ray_tasks, "start_worker", Worker)
     (tmp_path / "a").mkdir()
-    alone = (run_alone, b"plan", whole(1), "a", 1, Remote(post), 30.0)
-    run, *arguments = (run_on_node, str(tmp_path), "a", 1) if shared else alone
+    alone = (run_in_private_folder, b"plan", whole(1), "a", 1, Remote(post), 30.0)
+    run, *arguments = (run_in_shared_folder, str(tmp_path), "a", 1) if shared else alone
     with pytest.raises(KeyboardInterrupt):
         run(*arguments)
     assert (tmp_path / "a/left").is_file() == shared
