@@ -20,8 +20,8 @@ from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import protocol_digest
 from gmc_bench.training.run_config import RunConfig
 
-TASK_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt}{postfix}"
-"""Of a task of several: its speed makes way for the time left for all, to fit 80 columns."""
+SWEEP_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt}{postfix}"
+"""Bar of one run in a sweep: omits the rate so that the overall ETA fits in 80 columns."""
 
 
 class Display:
@@ -104,7 +104,7 @@ class Display:
             "step",
             initial=event.env_steps,
             unit_scale=True,
-            bar_format=TASK_BAR if self._eta else None,
+            bar_format=SWEEP_BAR if self._eta else None,
         )
 
     def _open(self, what: str, total: int | None, unit: str, **options: Any) -> None:
@@ -152,7 +152,7 @@ class Display:
         note(f"{before}{self._label(event.name)} failed: {event.reason}")
 
     def _label(self, name: str) -> str:
-        return f"task {self._names.index(name) + 1} of {len(self._names)} ({name})"
+        return f"run {self._names.index(name) + 1} of {len(self._names)} ({name})"
 
 
 class SweepDisplay(Display):

@@ -23,7 +23,7 @@ from gmc_bench.training.run_config import RunConfig
 
 @dataclass
 class _Training:
-    """The task that is being trained."""
+    """The run that is being trained."""
 
     env_steps: int
     started_at: tuple[int, float] | None = None
@@ -40,12 +40,12 @@ class _Training:
 class ETA:
     """A listener to a sweep, or to a run alone, that estimates the time left.
 
-    The rest of the present task is estimated from its own speed, later tasks from that of all
-    tasks measured, scoring from the tasks scored by this process. Of a launched sweep, whose runs
+    The rest of the present run is estimated from its own speed, later runs from that of all
+    runs measured, scoring from the runs scored by this process. Of a launched sweep, whose runs
     overlap, the estimate is that of who launched it.
 
     Args:
-        env_steps: planned control steps of each task by name, in order; those of a sweep or a run
+        env_steps: planned control steps of each run by name, in order; those of a sweep or a run
             if it is told of its start.
         clock: seconds, for tests.
     """
@@ -58,7 +58,7 @@ class ETA:
         self._planned = dict(env_steps or {})
         self._clock = clock
         self._open = set(self._planned)
-        self._task = ""
+        self._run = ""
         self._training: _Training | None = None
         self._measured: list[tuple[int, float]] = []
         self._scoring: list[float] = []
@@ -75,7 +75,7 @@ class ETA:
                 self._open = set(self._planned)
                 self.begin(event.config.task)
             case SweepStarted():
-                self._alone, self._launched, self._task = False, None, ""
+                self._alone, self._launched, self._run = False, None, ""
                 self._planned = {name: planned(config) for name, config in event.runs.items()}
                 self._open = set(self._planned)
                 for name in event.failures:
@@ -95,7 +95,7 @@ class ETA:
             case RecordWritten():
                 self.scored(self._clock() - self._scored_from)
                 if self._alone:
-                    self.settle(self._task)
+                    self.settle(self._run)
             case SweepRunFinished():
                 record = event.record
                 self.settle(event.name, record.env_steps, record.wall_clock_s.total)
@@ -104,44 +104,44 @@ class ETA:
             case _:
                 pass
 
-    def settle(self, task: str, env_steps: int = 0, seconds: float = 0.0) -> None:
-        """Take a task off the list, with the control steps of its training and their time."""
-        self._open.discard(task)
+    def settle(self, run: str, env_steps: int = 0, seconds: float = 0.0) -> None:
+        """Take a run off the list, with the control steps of its training and their time."""
+        self._open.discard(run)
         self._training = None
         if env_steps and seconds > 0:
             self._measured.append((env_steps, seconds))
 
-    def begin(self, task: str) -> None:
-        """Note that a task is begun."""
-        self._task = task
+    def begin(self, run: str) -> None:
+        """Note that a run is begun."""
+        self._run = run
         self._training = _Training(0)
 
     def resume(self, env_steps: int) -> None:
-        """Note that training the present task goes on after so many control steps."""
+        """Note that training the present run goes on after so many control steps."""
         self._training = _Training(env_steps)
 
     def advance(self, env_steps: int) -> None:
-        """Note how far the training of the present task is."""
+        """Note how far the training of the present run is."""
         training = self._training or _Training(env_steps)
         training.env_steps, training.now = env_steps, self._clock()
         training.started_at = training.started_at or (env_steps, training.now)
         self._training = training
 
     def scored(self, seconds: float) -> None:
-        """Note how long scoring the present task took."""
+        """Note how long scoring the present run took."""
         self._scoring.append(seconds)
 
     @property
     def position(self) -> str:
-        """Which task it is, e.g. `task 2 of 5`; while there is none, how many are done."""
-        if self._task not in self._planned:
-            return f"{len(self._planned) - len(self._open)} of {len(self._planned)} tasks done"
-        return f"task {list(self._planned).index(self._task) + 1} of {len(self._planned)}"
+        """Which run it is, e.g. `run 2 of 5`; while there is none, how many are done."""
+        if self._run not in self._planned:
+            return f"{len(self._planned) - len(self._open)} of {len(self._planned)} runs done"
+        return f"run {list(self._planned).index(self._run) + 1} of {len(self._planned)}"
 
-    def time_of(self, task: str) -> str:
-        """Return how long a whole task takes, training and scoring."""
+    def time_of(self, run: str) -> str:
+        """Return how long a whole run takes, training and scoring."""
         speed = self._speed()
-        return self._text(None if speed is None else self._planned[task] / speed, 1)
+        return self._text(None if speed is None else self._planned[run] / speed, 1)
 
     def time_left(self) -> str:
         """Return how long everything that is left takes, e.g. `about 31 min`.
@@ -156,36 +156,36 @@ class ETA:
             return self._text(0.0, 0)
         if speed is None or not self._planned:
             return "unknown"
-        left = sum(self._planned[task] for task in self._open) / speed
+        left = sum(self._planned[run] for run in self._open) / speed
         training = self._training
-        if training is not None and self._task in self._open:
+        if training is not None and self._run in self._open:
             steps, seconds = training.measured()
             own = steps / seconds if steps and seconds > 0 else speed
-            rest = max(0, self._planned[self._task] - training.env_steps)
-            left += rest / own - self._planned[self._task] / speed
+            rest = max(0, self._planned[self._run] - training.env_steps)
+            left += rest / own - self._planned[self._run] / speed
         return self._text(left, len(self._open))
 
     def headline(self) -> str:
-        """Return what a progress bar says, e.g. `task 2 of 5, about 31 min left for all`."""
+        """Return what a progress bar says, e.g. `run 2 of 5, about 31 min left for all`."""
         left = self.time_left()
         return f"{self.position}, " + (
             "time left unknown" if left == "unknown" else f"{left} left for all"
         )
 
     def _speed(self) -> float | None:
-        """Return the control steps per second of all tasks measured, `None` before that."""
+        """Return the control steps per second of all runs measured, `None` before that."""
         found = list(self._measured)
         if self._training is not None:
             found.append(self._training.measured())
         steps, seconds = sum(item[0] for item in found), sum(item[1] for item in found)
         return steps / seconds if steps and seconds > 0 else None
 
-    def _text(self, training: float | None, tasks: int) -> str:
-        """Return a duration in words: seconds of training and a number of tasks to score."""
+    def _text(self, training: float | None, runs: int) -> str:
+        """Return a duration in words: seconds of training and a number of runs to score."""
         if training is None:
             return "unknown"
         mean = sum(self._scoring) / len(self._scoring) if self._scoring else 0.0
-        return about(training + tasks * mean, is_least=not self._scoring and tasks > 0)
+        return about(training + runs * mean, is_least=not self._scoring and runs > 0)
 
 
 def planned(config: RunConfig) -> int:

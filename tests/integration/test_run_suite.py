@@ -94,10 +94,10 @@ def test_every_task_is_a_run_like_any_other(here, gmc, suite, tmp_path):
 def test_it_shows_plan_time_left_and_one_table(suite):
     assert "3 runs: method recmorph, preset lite" in suite.err
     assert f"sweep folder {suite.path}" in suite.err
-    assert "task 1 of 3, time left unknown" in suite.err
-    assert "task 1 of 3, at least " in suite.err
-    assert "task 3 of 3, about " in suite.err
-    assert "task 1 of 3 (ft) done in " in suite.err
+    assert "run 1 of 3, time left unknown" in suite.err
+    assert "run 1 of 3, at least " in suite.err
+    assert "run 3 of 3, about " in suite.err
+    assert "run 1 of 3 (ft) done in " in suite.err
     rows = rows_of(suite.out)
     for task in TASKS:
         record = json.loads((suite.path / task / "record.json").read_bytes())
@@ -122,7 +122,7 @@ def test_kills_between_and_inside_tasks_change_nothing(gmc, suite, tmp_path):
         kill(process)
         command = ("run", "--resume", path)
     done = gmc(*command)
-    assert "task 1 of 3 (ft) was finished before: " in done.stderr
+    assert "run 1 of 3 (ft) was finished before: " in done.stderr
     check_equal(path, suite)
     assert rows_of(done.stdout).keys() == rows_of(suite.out).keys()
 

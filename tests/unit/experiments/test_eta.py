@@ -34,9 +34,9 @@ def clock():
     return Clock()
 
 
-def train(eta, clock, task, *moments):
-    """Begin a task and advance to (env steps, seconds since the last) one after the other."""
-    eta.begin(task)
+def train(eta, clock, run, *moments):
+    """Begin a run and advance to (env steps, seconds since the last) one after the other."""
+    eta.begin(run)
     for env_steps, seconds in moments:
         clock.now += seconds
         eta.advance(env_steps)
@@ -46,17 +46,17 @@ def test_nothing_is_known_before_a_second_iteration(clock):
     eta = ETA({"a": 1000, "b": 1000}, clock)
     assert eta.time_of("a") == eta.time_left() == "unknown"
     train(eta, clock, "a", (100, 60))  # the first one also compiles
-    assert eta.headline() == "task 1 of 2, time left unknown"
+    assert eta.headline() == "run 1 of 2, time left unknown"
     clock.now += 10
     eta.advance(200)
-    # 10 steps/s: 800 steps of this task, 1000 of the next; nothing was scored yet.
-    assert eta.headline() == "task 1 of 2, at least 3 min left for all"
+    # 10 steps/s: 800 steps of this run, 1000 of the next; nothing was scored yet.
+    assert eta.headline() == "run 1 of 2, at least 3 min left for all"
     assert eta.time_of("b") == "at least 2 min"  # 100 s
 
 
 def test_nothing_is_known_before_anything_is_planned(clock):
     eta = ETA(clock=clock)
-    assert eta.headline() == "0 of 0 tasks done, time left unknown"
+    assert eta.headline() == "0 of 0 runs done, time left unknown"
     train(eta, clock, "", (100, 1), (200, 10))  # a trial of a search, which tells of no start
     assert eta.time_left() == "unknown"
 
@@ -67,15 +67,15 @@ def test_runs_of_a_launched_sweep_overlap_as_its_launcher_knows(clock):
     record = SimpleNamespace(env_steps=1000, wall_clock_s=SimpleNamespace(total=100))
     eta(SweepStarted(place, runs, {}, {"a": record}, {}))
     eta(SweepMoved(SweepOverview(place, {}, time_left=1200.0)))
-    assert eta.headline() == "1 of 2 tasks done, about 20 min left for all"
+    assert eta.headline() == "1 of 2 runs done, about 20 min left for all"
     eta(SweepMoved(SweepOverview(place, {})))
     assert eta.time_left() == "unknown"
     eta(SweepRunFinished("b", record))
     eta(SweepMoved(SweepOverview(place, {}, time_left=0.0, is_over=True)))
-    assert eta.headline() == "2 of 2 tasks done, about 0 s left for all"
+    assert eta.headline() == "2 of 2 runs done, about 0 s left for all"
 
 
-def test_scoring_that_was_measured_counts_for_every_task_left(clock):
+def test_scoring_that_was_measured_counts_for_every_run_left(clock):
     eta = ETA({"a": 1000, "b": 1000, "c": 1000}, clock)
     train(eta, clock, "a", (100, 1), (200, 10))
     eta.scored(40)
@@ -83,7 +83,7 @@ def test_scoring_that_was_measured_counts_for_every_task_left(clock):
     assert eta.time_left() == "about 5 min"  # 2 x (100 + 40) s
     assert eta.time_of("b") == "about 2 min"
     train(eta, clock, "b")
-    assert eta.headline() == "task 2 of 3, about 5 min left for all"
+    assert eta.headline() == "run 2 of 3, about 5 min left for all"
 
 
 def test_scoring_takes_as_long_as_it_took_on_average(clock):
@@ -104,7 +104,7 @@ def test_a_sweep_is_measured_by_what_it_tells(clock):
     eta(SweepStarted(place, runs, {}, {"old": record}, {"bad": "no"}))
     assert eta.time_left() == "at least 3 min"  # 2 x 100 s
     eta(SweepRunStarted("c"))
-    assert eta.position == "task 3 of 4"
+    assert eta.position == "run 3 of 4"
     eta(TrainingStarted(0, 1000))
     for env_steps, seconds in ((500, 60), (1000, 50)):  # 10 steps/s but for the first 500
         clock.now += seconds
@@ -128,14 +128,14 @@ def test_a_run_alone_is_measured_by_what_it_tells_one_after_the_other(clock):
             clock.now += seconds
             eta(IterationFinished(env_steps, None))
         assert eta.time_left() == left
-        assert eta.headline() == f"task 1 of 1, {eta.time_left()} left for all"
+        assert eta.headline() == f"run 1 of 1, {eta.time_left()} left for all"
         eta(TrainingFinished(place, None))
         clock.now += 40
         eta(RecordWritten(place, SimpleNamespace()))
         assert eta.time_left() == "about 0 s"
 
 
-def test_the_present_task_goes_by_its_own_speed(clock):
+def test_the_present_run_goes_by_its_own_speed(clock):
     eta = ETA({"a": 1000, "b": 1000}, clock)
     eta.settle("a", 1000, 10)  # 100 steps/s
     eta.scored(5)
@@ -143,10 +143,10 @@ def test_the_present_task_goes_by_its_own_speed(clock):
     assert eta.time_left() == "about 7 min"  # 800 / 2 + 5 s
 
 
-def test_later_tasks_go_by_the_speed_of_all(clock):
+def test_later_runs_go_by_the_speed_of_all(clock):
     eta = ETA({"a": 1000, "b": 100, "c": 1000}, clock)
     eta.settle("a", 1000, 10)
-    train(eta, clock, "b", (50, 1), (100, 90))  # done; 1050 steps in 100 s over both tasks
+    train(eta, clock, "b", (50, 1), (100, 90))  # done; 1050 steps in 100 s over both runs
     eta.settle("b", 100, 90)
     assert eta.time_left() == "at least 2 min"  # 1000 / (1100 / 100) = 91 s
 
@@ -160,7 +160,7 @@ def test_what_failed_is_off_the_list_and_says_nothing_about_speed(clock):
     assert eta.time_left() == "about 0 s"
 
 
-def test_a_continued_task_counts_from_where_it_is(clock):
+def test_a_continued_run_counts_from_where_it_is(clock):
     eta = ETA({"a": 1000, "b": 1000}, clock)
     eta.settle("a", 1000, 100)
     eta.begin("b")
