@@ -110,7 +110,7 @@ class Driver:
         self._todo = deque(sorted(self._todo, key=lambda name: not self.states[name].env_steps))
         self._measured.add_states(self.runs, self.states)
         records = StoredRecords(self._finished)
-        phases = {name: str(state.phase) for name, state in self.states.items()}
+        phases = {name: state.phase for name, state in self.states.items()}
         self.launcher.open(self.path)  # before anybody is told of a start
         try:
             self._check_room(map(self._cell, self._todo))

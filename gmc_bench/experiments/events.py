@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from gmc_bench.core.config import shown
 from gmc_bench.core.errors import ConfigError
-from gmc_bench.experiments.cell_state import SweepOverview
+from gmc_bench.experiments.cell_state import Phase, SweepOverview
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.training.run_config import RunConfig
 
@@ -123,9 +123,8 @@ class SweepStarted(Event):
     path: Path
     runs: dict[str, RunConfig]
     """Settings of each, by name, in order."""
-    states: dict[str, str]
-    """Of each, by name: `to do`, `begun`, `finished` or `failed`; with a launcher, its phase, see
-    `cell_state.Phase`."""
+    states: dict[str, Phase]
+    """How far each is, by name."""
     records: Mapping[str, RunRecord]
     """Of those that are finished, by name."""
     failures: dict[str, str]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gmc_bench.bodies.schema import MorphologySet
 from gmc_bench.core.errors import ConfigError, GmcBenchError, StorageError
 from gmc_bench.experiments.cell import execute_run
+from gmc_bench.experiments.cell_state import Phase
 from gmc_bench.experiments.events import (
     Listener,
     RunStoppedError,
@@ -56,7 +57,7 @@ class InTurn:
         self.emit(SweepFinished(self._records, self._failures))
         return self._records, self._failures
 
-    def _look_at(self, name: str, config: RunConfig) -> str:
+    def _look_at(self, name: str, config: RunConfig) -> Phase:
         """Return how far a run is, see `SweepStarted.states`; note its record or its failure."""
         try:
             record = self.folder.read_finished(name, config)
@@ -64,7 +65,7 @@ class InTurn:
             self._failures[name] = str(error)
             return "failed"
         if record is None:
-            return "begun" if self.folder.was_begun(name) else "to do"
+            return "stopped" if self.folder.was_begun(name) else "to do"
         self._records[name] = record
         return "finished"
 

@@ -189,7 +189,7 @@ def test_a_sweep_goes_on_where_it_was(capfd):
     told = []
     again = gmc_bench.Sweep.open("sweep", on_event=told.append)
     result = again.resume()
-    assert told[0].states == {"one": "finished", "two": "begun"}
+    assert told[0].states == {"one": "finished", "two": "stopped"}
     assert [type(event) for event in told[1:3]] == [events.SweepRunKept, events.SweepRunStarted]
     assert told[-1].failures == {}
     assert Path("sweep/two/policy.safetensors").read_bytes() == before

@@ -176,7 +176,7 @@ def test_an_interruption_says_how_to_go_on_with_all(here, suite, tmp_path, monke
         f"Stopped. Continue with: gmc-bench run --resume {path}\ngmc-bench: interrupted\n"
     )
     states = [line.split() for line in captured.err.splitlines() if " 768 " in line]
-    assert [row[3] for row in states] == ["finished", "to", "begun"]
+    assert [row[3] for row in states] == ["finished", "to", "stopped"]
     rows = rows_of(captured.out)
     assert rows["ft"] == rows_of(suite.out)["ft"]
     assert rows["obstacles"] == rows["exploration"] == ["incomplete", *["-"] * 6]
