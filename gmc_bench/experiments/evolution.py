@@ -241,7 +241,7 @@ def _state(trainer: Trainer, last: Generation) -> dict[str, Any]:
     return {
         "policy": trainer.policy.tensors(),
         "optimizer": trainer.algorithm.get_state(),
-        "rewards": trainer.sharing.rewards.moments.get_state(),
+        "rewards": trainer.learner.rewards.moments.get_state(),
         "population": {key: value for key, value in asdict(last).items() if key != "number"},
     }
 
@@ -255,7 +255,7 @@ def _go_on(trainer: Trainer, state: dict[str, Any]) -> None:
     """
     trainer.policy.set_tensors(state["policy"], "the generation before")
     trainer.algorithm.set_state({**state["optimizer"], "last_epoch": 0})
-    trainer.sharing.rewards.moments.set_state(state["rewards"])
+    trainer.learner.rewards.moments.set_state(state["rewards"])
 
 
 def _generation(kept: Checkpoint) -> Generation:

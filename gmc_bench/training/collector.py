@@ -14,8 +14,8 @@ from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.policies.bound import BoundPolicy, Observed
 from gmc_bench.tasks.spec import DIVERGED, TIME_LIMIT
 from gmc_bench.training.buffer import RolloutBuffer, Truncation
+from gmc_bench.training.learner import JointLearner
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
-from gmc_bench.training.sharing import SharedWeights
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Collector:
     Args:
         env: the environments.
         bound: the policy that acts in them; its observation statistics are updated meanwhile.
-        sharing: draws the action noise, and holds reward statistics that are updated meanwhile.
+        learner: draws the action noise, and holds reward statistics that are updated meanwhile.
         sampler: takes note of episode lengths.
         tracker: takes note of returns.
         drawing: source of draws, where a body has several sequences of tokens: every episode shows
@@ -52,7 +52,7 @@ class Collector:
         self,
         env: MorphologyVectorEnv,
         bound: BoundPolicy,
-        sharing: SharedWeights,
+        learner: JointLearner,
         sampler: BalancedSampler,
         tracker: ReturnTracker,
         drawing: torch.Generator,
@@ -60,7 +60,7 @@ class Collector:
     ) -> None:
         self.env = env
         self.bound = bound
-        self.sharing = sharing
+        self.learner = learner
         self.sampler = sampler
         self.tracker = tracker
         self.drawing = drawing
@@ -93,22 +93,22 @@ class Collector:
             if len(rows):
                 self.bound.start(rows, body)
             return
-        counts = self.sharing.group.gather(torch.tensor([len(rows)])).tolist()
+        counts = self.learner.group.gather(torch.tensor([len(rows)])).tolist()
         if not any(counts):
             return
-        first = sum(counts[: self.sharing.group.rank])
+        first = sum(counts[: self.learner.group.rank])
         drawn = torch.rand(sum(counts), generator=self.drawing, dtype=torch.float64).numpy()
         self.bound.start(rows, shown.choose(body, drawn[first : first + len(rows)]))
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
-        self.sharing.begin(buffer)
+        self.learner.begin(buffer)
         self.bound.explorer.forget()
         with fixed_weights(self.bound.model):
             self._collect(buffer)
 
     def _collect(self, buffer: RolloutBuffer) -> None:
-        bound, normalizer, group = self.bound, self.bound.normalizer, self.sharing.group
+        bound, normalizer, group = self.bound, self.bound.normalizer, self.learner.group
         buffer.truncations.clear()
         self._ended.clear()
         self._opened = 0
@@ -122,7 +122,7 @@ class Collector:
             normalizer.dynamic.merge(*group.moments(*measured))
             tokens = bound.see(self._seen)
             acting = time.perf_counter()
-            actions, buffer.log_prob[t] = bound.explore(tokens, self.sharing.noise(t))
+            actions, buffer.log_prob[t] = bound.explore(tokens, self.learner.noise(t))
             chosen = bound.restore(actions)
             acted = time.perf_counter()
             buffer.keep(t, tokens)
@@ -155,15 +155,15 @@ class Collector:
             buffer: where to.
             rewards: (2, T, N) float64, raw, and 1 where an episode ended.
         """
-        sharing = self.sharing
-        everyone, ended = sharing.group.gather(torch.from_numpy(rewards), dim=2).numpy()
-        scaled = [sharing.rewards(*step) for step in zip(everyone, ended > 0.0, strict=True)]
-        buffer.reward.copy_(torch.from_numpy(np.stack(scaled)[:, sharing.share.rows]))
+        learner = self.learner
+        everyone, ended = learner.group.gather(torch.from_numpy(rewards), dim=2).numpy()
+        scaled = [learner.rewards(*step) for step in zip(everyone, ended > 0.0, strict=True)]
+        buffer.reward.copy_(torch.from_numpy(np.stack(scaled)[:, learner.share.rows]))
 
     def _count(self) -> None:
         """Take note of the episodes of the rollout, in the order of steps and environments."""
         own = np.concatenate([np.zeros((0, 6)), *self._ended])
-        found = self.sharing.group.gather(torch.from_numpy(own)).numpy()
+        found = self.learner.group.gather(torch.from_numpy(own)).numpy()
         found = found[np.lexsort((found[:, 1], found[:, 0]))]
         _, _, index, returns, lengths, broken = found.T
         bodies, steps = index.astype(np.int64).tolist(), lengths.astype(np.int64).tolist()
@@ -172,7 +172,7 @@ class Collector:
         self.episodes += len(found)
         self.diverged_episodes += int(broken.sum())
         if self.loops_opened is not None:
-            self.loops_opened += int(self.sharing.group.sum(torch.tensor(self._opened)))
+            self.loops_opened += int(self.learner.group.sum(torch.tensor(self._opened)))
 
     def _finish(
         self, buffer: RolloutBuffer, t: int, done: BoolArray, info: dict[str, object]
@@ -184,7 +184,7 @@ class Collector:
         ended = final["ended"][rows]
         broken: BoolArray = ended == DIVERGED
         lengths, returns = final["episode_length"][rows], final["episode_return"][rows]
-        places = self.sharing.share.first + rows
+        places = self.learner.share.first + rows
         columns = (np.full(len(rows), t), places, index, returns, lengths, broken)
         self._ended.append(np.stack(columns, axis=1).astype(np.float64))
         final_obs: np.ndarray = info["final_obs"]  # type: ignore[assignment]

@@ -28,10 +28,10 @@ from gmc_bench.training.allocator import keep_freed_memory
 from gmc_bench.training.buffer import RolloutBuffer
 from gmc_bench.training.collector import Collector, Timers
 from gmc_bench.training.group import Group
+from gmc_bench.training.learner import JointLearner, PerBodyLearner
 from gmc_bench.training.ppo import PPOStats
 from gmc_bench.training.run_config import RunConfig
 from gmc_bench.training.sampler import BalancedSampler, ReturnTracker
-from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
 
 State = dict[str, Any]
 """Nested: arrays and JSON values by name."""
@@ -122,9 +122,9 @@ class Trainer:
         self._seed = seeds[0]
         self._draw_apart()
         self.drawing = torch.Generator().manual_seed(seeds[3])
-        kind = WeightsPerBody if per_body else SharedWeights
-        self.sharing = kind(policy, env, rules, seed, group)
-        self.algorithm = self.sharing.algorithm
+        kind = PerBodyLearner if per_body else JointLearner
+        self.learner = kind(policy, env, rules, seed, group)
+        self.algorithm = self.learner.algorithm
         horizon = env.core.task.horizon
         self.sampler = BalancedSampler(
             len(env.table), horizon, rules.sampling_alpha, rules.sampling_warmup_iterations
@@ -135,7 +135,7 @@ class Trainer:
             env.table, env.num_envs, serialization=make_serialization(order, env.table)
         )
         self.collector = Collector(
-            env, bound, self.sharing, self.sampler, self.tracker, self.drawing, self.timers
+            env, bound, self.learner, self.sampler, self.tracker, self.drawing, self.timers
         )
         self.buffer = RolloutBuffer(
             bound.table, rules.rollout_length, share, policy.model, policy.device
@@ -149,7 +149,7 @@ class Trainer:
         """(iteration, threads) likewise, of each process."""
         self.made_with: list[list[Any]] = [[0, stated_origin()]]
         """(iteration, `stated_origin`) likewise."""
-        self.collector.start(self.sharing.reset())
+        self.collector.start(self.learner.reset())
 
     @property
     def env_steps(self) -> int:
@@ -209,7 +209,7 @@ class Trainer:
         # Acting on a few rows is too little work for several threads, and their waiting would
         # take time from the simulation.
         torch.set_num_threads(1)
-        self.sharing.iteration = self.iteration
+        self.learner.iteration = self.iteration
         self.collector.collect(self.buffer)
         torch.set_num_threads(self.num_threads)
         ppo = self.protocol.ppo
@@ -279,7 +279,7 @@ class Trainer:
             "statistics": {
                 "random": generators,
                 "collector": collector,
-                "rewards": self.sharing.rewards.get_state(),
+                "rewards": self.learner.rewards.get_state(),
                 "sampler": self.sampler.get_state(),
                 "tracker": self.tracker.get_state(),
             },
@@ -312,13 +312,13 @@ class Trainer:
         self._require_same_kind_of_device(state["statistics"]["random"]["acting"])
         self.policy.set_tensors(state["policy"], "the state to continue from")
         self.algorithm.set_state(state["optimizer"])
-        rows = self.sharing.share.rows
+        rows = self.learner.share.rows
         self.env.set_state(self.env.part_of_state(state["environment"], rows))
         self.collector.observe(self.env.observe())
         statistics, progress = state["statistics"], state["progress"]
         by_row = {name: statistics["collector"][name][rows] for name in Collector.BY_ROW}
         self.collector.set_state(statistics["collector"] | by_row)
-        self.sharing.rewards.set_state(statistics["rewards"])
+        self.learner.rewards.set_state(statistics["rewards"])
         self.sampler.set_state(statistics["sampler"])
         self.tracker.set_state(statistics["tracker"])
         random = {name: torch.from_numpy(v.copy()) for name, v in statistics["random"].items()}
@@ -350,7 +350,7 @@ class Trainer:
 
     def _require_same_kind_of_device(self, acting: Array) -> None:
         """Raise unless a generator's state is of the kind that draws where the networks are."""
-        own = self.sharing.acting
+        own = self.learner.acting
         if acting.shape != own.get_state().shape:
             raise CheckpointError(
                 f"the state to continue from was made on another kind of device than {own.device}, "
@@ -395,8 +395,8 @@ class Trainer:
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {
-            "shuffling": self.sharing.shuffling,
-            "acting": self.sharing.acting,
+            "shuffling": self.learner.shuffling,
+            "acting": self.learner.acting,
             "drawing": self.drawing,
         }
 

@@ -216,7 +216,7 @@ def test_an_iterations_updates_end_at_the_same_weights(alike, plain, monkeypatch
     )
     monkeypatch.setattr(plain, "optimizer", optimizer)
     start = {name: value.clone() for name, value in plain.agent.named_parameters()}
-    trainer.sharing.shuffling.manual_seed(5)
+    trainer.learner.shuffling.manual_seed(5)
     torch.manual_seed(5)
     with policy_within_training_step(trainer.algorithm.policy):
         stats = trainer.algorithm._update_with_batch(trainer.buffer, ppo.batch_size, ppo.repeat)

@@ -105,7 +105,7 @@ def test_a_generation_goes_on_with_what_the_one_before_has_learned():
     assert learned.keys() == taken.keys()
     for name, values in learned.items():
         np.testing.assert_array_equal(taken[name], values)
-    rewards, others = (trainer.sharing.rewards.moments for trainer in (before, after))
+    rewards, others = (trainer.learner.rewards.moments for trainer in (before, after))
     assert (rewards.mean, rewards.variance) == (others.mean, others.variance)
     epochs = [trainer.algorithm.get_state()["last_epoch"] for trainer in (before, after)]
     assert epochs == [1, 0]  # its rates begin anew

@@ -214,7 +214,7 @@ def test_episodes_of_all_processes_are_noted_in_the_order_of_their_ends(make_tra
         return torch.cat((values, torch.from_numpy(second)), dim)
 
     collector._ended = [first]
-    monkeypatch.setattr(collector.sharing.group, "gather", gather)
+    monkeypatch.setattr(collector.learner.group, "gather", gather)
     monkeypatch.setattr(collector.sampler, "record", lambda bodies, steps: noted.extend(steps))
     collector._count()
     assert noted == lengths

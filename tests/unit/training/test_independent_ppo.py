@@ -150,7 +150,7 @@ def test_one_body_is_updated_as_one_policy_for_all_bodies_is(make_bank_trainer, 
     shared._preprocess_batch(buffer, buffer, None)
     for name in ("value", "next_value", "advantage", "returns"):
         torch.testing.assert_close(getattr(apart.buffer, name), getattr(buffer, name))
-    orders = iter(torch.from_numpy(twin.sharing.streams.orders(ppo.repeat, len(buffer))))
+    orders = iter(torch.from_numpy(twin.learner.streams.orders(ppo.repeat, len(buffer))))
     monkeypatch.setattr(
         buffer, "minibatches", lambda size, _: body_minibatches(buffer, next(orders), size)
     )
@@ -198,7 +198,7 @@ def test_statistics_are_means_over_the_steps_of_each_body(make_bank_trainer):
     trainer = rollout(make_bank_trainer, repeat=1, lr=1e-9)
     buffer, size = trainer.buffer, trainer.protocol.ppo.batch_size
     assert (buffer.length, size) == (32, 64)
-    order = trainer.sharing.streams.orders(1, 32 * 8)[0]
+    order = trainer.learner.streams.orders(1, 32 * 8)[0]
     late = torch.from_numpy(order[1, size : 2 * size])
     buffer.log_prob[late // 8, 8 + late % 8] += 5.0
     returns, value, advantage = (

@@ -78,7 +78,7 @@ def test_openings_of_all_rollouts_are_counted(make):
 
 def test_openings_of_all_processes_are_added(make, monkeypatch):
     collector = make("run").collector
-    monkeypatch.setattr(collector.sharing.group, "sum", lambda values: values + 3)
+    monkeypatch.setattr(collector.learner.group, "sum", lambda values: values + 3)
     collector.loops_opened, collector._opened = 5, 2
     collector._count()
     assert collector.loops_opened == 5 + 2 + 3

@@ -204,7 +204,7 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
     for trainer in twins:
         trainer.collector.collect(trainer.buffer)
     stopped, stepped = twins
-    order = torch.randperm(64, generator=stopped.sharing.shuffling.clone_state())
+    order = torch.randperm(64, generator=stopped.learner.shuffling.clone_state())
     stopped.buffer.log_prob.view(-1)[order[24:48]] += 1.0  # the second minibatch
     stats = update(stopped)
     assert (stats.gradient_steps, stats.stopped_early) == (1, True)
@@ -212,11 +212,11 @@ def test_the_stop_ends_all_epochs_and_keeps_the_steps_before_it(make_trainer):
 
     algorithm = stepped.algorithm
     algorithm._preprocess_batch(stepped.buffer, stepped.buffer, None)
-    batch = next(stepped.buffer.minibatches(24, stepped.sharing.shuffling))
+    batch = next(stepped.buffer.minibatches(24, stepped.learner.shuffling))
     algorithm._gradients(batch)
     algorithm._step()
     assert torch.equal(parameters(stopped), parameters(stepped))
-    states = [trainer.sharing.shuffling.get_state() for trainer in twins]
+    states = [trainer.learner.shuffling.get_state() for trainer in twins]
     assert torch.equal(*states)  # no order was drawn for the epochs that were left out
 
 
@@ -362,7 +362,7 @@ def test_updates_are_those_of_a_plain_loop(rollout):
     stats = update(trainer)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3)
     for _ in range(2):
-        for batch in twin.buffer.minibatches(24, twin.sharing.shuffling):
+        for batch in twin.buffer.minibatches(24, twin.learner.shuffling):
             optimizer.zero_grad()
             whole_loss(model, batch).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)

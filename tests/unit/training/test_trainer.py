@@ -323,11 +323,11 @@ def test_every_purpose_has_random_numbers_of_its_own(make_trainer):
     first, second = make_trainer("a", seed=1), make_trainer("b", seed=2)
     seeds = [
         generator.initial_seed()
-        for generator in (first.sharing.shuffling, first.sharing.acting, first.drawing)
+        for generator in (first.learner.shuffling, first.learner.acting, first.drawing)
     ]
     # numpy.random.SeedSequence(1).generate_state(4), of which the first is that of the weights
     assert seeds == [1731038949, 1320224556, 2330041505]
-    assert first.algorithm.generator is first.sharing.shuffling
+    assert first.algorithm.generator is first.learner.shuffling
     streams = [trainer.env.core.simulator.streams for trainer in (first, second)]
     assert not (streams[0] == streams[1]).all(axis=1).any()
 

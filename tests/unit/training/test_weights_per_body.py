@@ -12,7 +12,7 @@ from gmc_bench.conformance.morphologies import biped, chain, star
 from gmc_bench.core.errors import CheckpointError, ConfigError, PluginError
 from gmc_bench.methods import Capabilities, MethodSpec
 from gmc_bench.tasks.unimal_ft import TASK
-from gmc_bench.training.sharing import SharedWeights, WeightsPerBody
+from gmc_bench.training.learner import JointLearner, PerBodyLearner
 from tests.support.evaluate import evaluate
 from tests.support.slow import slow_but
 from tests.support.small_runs import outcome, same_statistics, stop_at
@@ -27,9 +27,9 @@ def of_body(trainer, body):
     tensors |= {
         name: value.detach()[body].numpy() for name, value in trainer.model.named_parameters()
     }
-    tensors["reward"] = trainer.sharing.rewards.moments.variance[body]
+    tensors["reward"] = trainer.learner.rewards.moments.variance[body]
     states = trainer.algorithm.optim.state_dict()["state"]
-    bodies = len(trainer.sharing.streams)
+    bodies = len(trainer.learner.streams)
     for place in range(len(states) // bodies):
         for name, value in states[place * bodies + body].items():
             tensors[f"{name}/{place}"] = value.numpy()
@@ -60,14 +60,14 @@ def test_a_body_starts_with_the_bits_that_it_would_have_alone(make_bank_trainer)
     together = make_bank_trainer("together")
     trainers = [make_bank_trainer(f"alone{k}", bodies=BODIES[k : k + 1]) for k in range(3)]
     for trainer in (together, *trainers):
-        trainer.sharing.begin(trainer.buffer)
+        trainer.learner.begin(trainer.buffer)
     for body, alone in enumerate(trainers):
         for whole, own in zip(together.model.parameters(), alone.model.parameters(), strict=True):
             assert torch.equal(whole[body], own[0])
         rows = slice(8 * body, 8 * body + 8)
         np.testing.assert_array_equal(together.env.core.dynamic[rows], alone.env.core.dynamic)
         for step in range(together.buffer.length):
-            assert torch.equal(together.sharing.noise(step)[rows], alone.sharing.noise(step))
+            assert torch.equal(together.learner.noise(step)[rows], alone.learner.noise(step))
 
 
 def test_bodies_are_dealt_once_and_for_all(make_bank_trainer):
@@ -86,7 +86,7 @@ def test_every_iteration_draws_numbers_of_its_own(make_bank_trainer):
         tokens = buffer.tokens(buffer.morphology_index[0], buffer.dynamic[0], buffer.height_map[0])
         mean = trainer.model.distribution(tokens).mean.detach()
         noise.append((buffer.actions[0] - mean)[~tokens.action_padding_mask] / 0.9)
-        orders.append(trainer.sharing.streams.orders(1, 9).tolist())
+        orders.append(trainer.learner.streams.orders(1, 9).tolist())
     assert (noise[0] - noise[1]).abs().min() > 1e-3
     assert orders[0] != orders[1]
 
@@ -112,15 +112,15 @@ def test_another_seed_gives_every_body_another_run(make_bank_trainer):
     """Initial weights, start states, the noise on actions and the order of transitions."""
     trainers = first, second = make_bank_trainer("a", seed=0), make_bank_trainer("b", seed=1)
     for trainer in trainers:
-        trainer.sharing.begin(trainer.buffer)
-    orders = [trainer.sharing.streams.orders(1, 9) for trainer in trainers]
+        trainer.learner.begin(trainer.buffer)
+    orders = [trainer.learner.streams.orders(1, 9) for trainer in trainers]
     for body in range(3):
         for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
             assert not torch.equal(one[body], other[body]) or not one[body].any()
         rows = slice(8 * body, 8 * body + 8)
         states, noise = (
             [trainer.env.core.dynamic[rows] for trainer in trainers],
-            [trainer.sharing.noise(0)[rows] for trainer in trainers],
+            [trainer.learner.noise(0)[rows] for trainer in trainers],
         )
         assert not np.array_equal(*states)
         assert (noise[0] != noise[1]).all()
@@ -158,8 +158,8 @@ def test_a_policy_with_shared_statistics_is_refused(make_bank_trainer):
 
 def test_only_methods_with_weights_per_body_are_trained_apart(make_bank_trainer):
     toy = MethodSpec(id="toy", config=Settings, builder=SharedBias)
-    assert type(make_bank_trainer("shared", method=toy).sharing) is SharedWeights
-    assert type(make_bank_trainer("apart").sharing) is WeightsPerBody
+    assert type(make_bank_trainer("shared", method=toy).learner) is JointLearner
+    assert type(make_bank_trainer("apart").learner) is PerBodyLearner
 
 
 @dataclass(frozen=True)

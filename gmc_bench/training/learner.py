@@ -1,4 +1,4 @@
-"""Weights, statistics and random numbers of training: shared by all bodies, or one set for each."""
+"""What learns in training: one policy shared by all bodies, or one for each body."""
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from gmc_bench.training.ppo import MorphologyPPO
 from gmc_bench.training.rewards import RewardNormalizer
 
 
-class SharedWeights:
-    """One policy of all bodies, with one stream of random numbers for each purpose.
+class JointLearner:
+    """Training of one policy shared by all bodies: PPO, reward statistics and random streams.
 
     Every process of a group draws what all of them need, and takes its part.
 
@@ -80,7 +80,7 @@ class SharedWeights:
         return noise[self.share.rows]
 
 
-class WeightsPerBody(SharedWeights):
+class PerBodyLearner(JointLearner):
     """M policies side by side, each trained as if it were alone.
 
     Row r of the environments, E per body, hosts body r // E for the whole run. Environments,
@@ -89,7 +89,7 @@ class WeightsPerBody(SharedWeights):
     stop and Adam's moments are each body's own. Bodies share the schedule of the learning rate:
     their budgets are the same.
 
-    Args are those of `SharedWeights`.
+    Args are those of `JointLearner`.
 
     Raises:
         ConfigError: there are several processes.
