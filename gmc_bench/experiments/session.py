@@ -25,7 +25,7 @@ from gmc_bench.methods import METHODS, MethodSpec
 from gmc_bench.methods.policy import ActorCritic, too_large
 from gmc_bench.policies.policy import Policy, run_seeds
 from gmc_bench.policies.size import TRAINED, WEIGHT, count_parameters, within_memory
-from gmc_bench.policies.torch_state import TorchState, drawing_apart, require_gradients
+from gmc_bench.policies.torch_state import TorchState, forked_rng, require_gradients
 from gmc_bench.suites import SUITES
 from gmc_bench.suites.method_rules import planned_steps, token_spec
 from gmc_bench.tasks import TASKS, Task
@@ -172,7 +172,7 @@ def _within_memory(
 
 def make_networks(session: Session) -> ActorCritic:
     """Return the untrained networks of a run."""
-    with drawing_apart():
+    with forked_rng():
         return ActorCritic(
             session.method,
             session.method.make_config(changes=session.config.method_config),

@@ -45,7 +45,7 @@ from gmc_bench.policies.policy_file import (
 )
 from gmc_bench.policies.size import WEIGHT, count_parameters, within_memory
 from gmc_bench.policies.tensors import decode_tensors, encode_tensors
-from gmc_bench.policies.torch_state import drawing_apart
+from gmc_bench.policies.torch_state import forked_rng
 from gmc_bench.suites.schema import MOST_SLOTS
 from gmc_bench.tasks import TASKS, Task
 from gmc_bench.tokens.config import Order
@@ -175,12 +175,12 @@ class Policy:
         options: PolicyOptions = DEFAULT_OPTIONS,
     ) -> "Policy":
         """Return what `untrained` does, for bodies whose table is at hand."""
-        with drawing_apart(run_seeds(seed)[0]):
+        with forked_rng(run_seeds(seed)[0]):
             found, config = _settings_of(method, config)
             policy = cls._made(method, found, config, table, options, len(table))
             policy.random_state = torch.get_rng_state()
             if policy.model.per_body:
-                _start_apart(policy.model, BodyStreams(seed, table.digests), options)
+                _init_per_body_weights(policy.model, BodyStreams(seed, table.digests), options)
         return policy
 
     @classmethod
@@ -213,7 +213,7 @@ class Policy:
             ConfigError: the networks need more memory than is free.
             PluginError: the networks cannot be built.
         """
-        with drawing_apart():  # a method's file may draw, too
+        with forked_rng():  # a method's file may draw, too
             found, config = _settings_of(method, config)
         # Of separate bodies, the file holds statistics of the features of each.
         separate = found.capabilities.per_body
@@ -225,7 +225,7 @@ class Policy:
         table = _featureless(spec, num_bodies if separate else 1, digests)
         count = partial(count_parameters, found, config, spec, num_bodies)
         with (
-            drawing_apart(),
+            forked_rng(),
             within_memory(count, bytes_each=WEIGHT, free=available_memory()),
         ):
             policy = cls._made(method, found, config, table, options, num_bodies)
@@ -589,7 +589,7 @@ def run_seeds(seed: int) -> list[int]:
 
 
 @torch.no_grad()
-def _start_apart(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions) -> None:
+def _init_per_body_weights(bank: ActorCritic, streams: BodyStreams, options: PolicyOptions) -> None:
     """Give every body the weights that it would start from alone."""
     for body, seed in enumerate(streams.weights()):
         torch.default_generator.manual_seed(seed)

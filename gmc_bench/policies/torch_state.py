@@ -180,7 +180,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def drawing_apart(seed: int | None = None) -> Iterator[None]:
+def forked_rng(seed: int | None = None) -> Iterator[None]:
     """Leave torch's generator as it is, whatever draws from it as long as the context lasts.
 
     Args:

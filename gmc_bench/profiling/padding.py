@@ -20,7 +20,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
-from gmc_bench.policies.torch_state import drawing_apart, torch_threads
+from gmc_bench.policies.torch_state import forked_rng, torch_threads
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.tokens.spec import TokenSpec
@@ -42,7 +42,7 @@ def profile_padding(setting: Setting) -> Report:
     """
     setting.require_limbs("padding")
     sizes = [body.num_limbs for body in setting.bodies]
-    with torch_threads(setting.num_threads), drawing_apart():
+    with torch_threads(setting.num_threads), forked_rng():
         found = {method.id: _profile(method, setting, sizes) for method in setting.each_method()}
     limbs = {
         "smallest": min(sizes),

@@ -16,7 +16,7 @@ from gmc_bench.core.table import Table
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.nn.per_body import fixed_weights
-from gmc_bench.policies.torch_state import drawing_apart, torch_threads
+from gmc_bench.policies.torch_state import forked_rng, torch_threads
 from gmc_bench.profiling.report import Report
 from gmc_bench.profiling.setting import Setting
 from gmc_bench.profiling.timing import repeat, side, take_turns
@@ -45,7 +45,7 @@ def profile_policy(setting: Setting) -> Report:
         ConfigError: the suite's bodies are not made of limbs, or two methods have one id.
     """
     setting.require_limbs("policy")
-    with torch_threads(setting.num_threads), drawing_apart():
+    with torch_threads(setting.num_threads), forked_rng():
         found = {method.id: _profile(method, setting) for method in setting.each_method()}
     figures = {
         "methods": found,

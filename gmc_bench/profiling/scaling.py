@@ -20,7 +20,7 @@ from gmc_bench.envs.morphology_vector_env import MorphologyVectorEnv
 from gmc_bench.methods import METHODS
 from gmc_bench.nn.per_body import fixed_weights
 from gmc_bench.nn.tokens import TokenBatch, TokenTable
-from gmc_bench.policies.torch_state import drawing_apart, torch_threads
+from gmc_bench.policies.torch_state import forked_rng, torch_threads
 from gmc_bench.profiling.memory import (
     PeakMemory,
     peak_resident_bytes,
@@ -82,7 +82,7 @@ def measure(item: Item) -> dict[str, float]:
     Raises:
         GmcBenchError: there is no such method, or its network does not work at this size.
     """
-    with torch_threads(THREADS), drawing_apart():
+    with torch_threads(THREADS), forked_rng():
         return MEASURES[item.kind](item)
 
 

@@ -181,7 +181,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         self._model = (model,)
         self._optimizer: torch.optim.Optimizer = self.optim._optim
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="critic")
-        self._apart = False
+        self._critic_in_thread = False
         self._captured: CapturedCall[tuple[torch.Tensor, torch.Tensor]] | None = None
         self._captured_gradients: list[torch.Tensor | None] = []
         self.captures = (
@@ -353,7 +353,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
                 self.active = self.active & self._allowed(kl)
                 return (parts if self.active.any() else None), kl
         self._optimizer.zero_grad()
-        if self._apart:
+        if self._critic_in_thread:
             critic = self._thread.submit(self._critic_gradient, minibatch, torch.get_num_threads())
             try:
                 actor, kl = self._actor_gradient(minibatch, stops=self.group.size == 1)
@@ -428,14 +428,16 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         do so in a fixed order, and keep all threads for one after the other.
         """
         total = torch.get_num_threads()
-        self._apart = device.type == "cpu" and total > 1 and not self.model.draws_random_numbers
-        if self._apart:
+        self._critic_in_thread = (
+            device.type == "cpu" and total > 1 and not self.model.draws_random_numbers
+        )
+        if self._critic_in_thread:
             torch.set_num_threads(total // 2)
         try:
             yield
         finally:
             torch.set_num_threads(total)
-            self._apart = False
+            self._critic_in_thread = False
 
     def _step(self) -> None:
         torch.nn.utils.clip_grad_norm_(

@@ -120,7 +120,7 @@ class Trainer:
         if policy.random_state is not None:
             self.torch.cpu = policy.random_state
         self._seed = seeds[0]
-        self._draw_apart()
+        self._seed_rank()
         self.drawing = torch.Generator().manual_seed(seeds[3])
         kind = PerBodyLearner if per_body else JointLearner
         self.learner = kind(policy, env, rules, seed, group)
@@ -373,7 +373,7 @@ class Trainer:
         """
         rank = self.group.rank
         if rank and len(random.get("torch_of_others", ())) != self.group.size - 1:
-            self._draw_apart(since)
+            self._seed_rank(since)
             return
 
         def own(name: str) -> torch.Tensor:
@@ -383,15 +383,15 @@ class Trainer:
         if self.torch.gpu is not None and CUDA in random:
             self.torch.gpu = own(CUDA)
 
-    def _draw_apart(self, *since: int) -> None:
+    def _seed_rank(self, *since: int) -> None:
         """Let networks with dropout draw other numbers in every process but the first.
 
         Args:
             since: the iteration, where training goes on with another number of processes.
         """
         if self.group.rank:
-            apart = np.random.SeedSequence((self._seed, self.group.rank, *since))
-            self.torch.seed(int(apart.generate_state(1)[0]))
+            sequence = np.random.SeedSequence((self._seed, self.group.rank, *since))
+            self.torch.seed(int(sequence.generate_state(1)[0]))
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {

@@ -7,8 +7,8 @@ import torch
 
 from gmc_bench.policies.torch_state import (
     TorchState,
-    drawing_apart,
     exchange_rounding,
+    forked_rng,
     torch_threads,
 )
 
@@ -137,7 +137,7 @@ def test_networks_are_built_without_a_trace():
     torch.manual_seed(7)
     expected = drawn()
     torch.manual_seed(7)
-    with drawing_apart(5):
+    with forked_rng(5):
         found = drawn()
     assert drawn() == expected
     torch.manual_seed(5)
@@ -152,7 +152,7 @@ def test_other_work_waits_until_networks_are_built():
             found.append(drawn())
 
     thread = threading.Thread(target=draw, daemon=True)
-    with drawing_apart(5):
+    with forked_rng(5):
         thread.start()
         thread.join(timeout=0.02)
         assert not found

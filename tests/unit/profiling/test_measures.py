@@ -12,7 +12,7 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.envs.bodies import smallest_layout
 from gmc_bench.experiments.events import Progress
 from gmc_bench.methods import METHODS
-from gmc_bench.policies.torch_state import drawing_apart
+from gmc_bench.policies.torch_state import forked_rng
 from gmc_bench.profiling import (
     MEASURES,
     Setting,
@@ -138,7 +138,7 @@ def test_policies_are_measured_in_every_cell(setting, monkeypatch, torch_as_it_w
         assert found["scaling"]["tokens"] == [4, 8]
         assert math.isfinite(found["scaling"]["slope"])
     own, separate = METHODS.get("mlp"), figures["methods"]["mlp"]  # with weights for each body
-    with drawing_apart():
+    with forked_rng():
         alone = make_networks(own, setting.preset(own), 5, bodies=1).actor
     assert separate["parameters"] == sum(part.numel() for part in alone.parameters())
     assert report.claim == "Random trees of 3, 4 and 5 limbs, all token slots filled, 1 thread(s)."
