@@ -110,7 +110,7 @@ class Trainer:
         seeds = run_seeds(seed)
         # The threads of a process that are trainers of one group wait for each other.
         alone = group.size == 1
-        self.torch = TorchState(
+        self.torch_state = TorchState(
             num_threads,
             policy.device,
             seeds[0],
@@ -118,7 +118,7 @@ class Trainer:
             takes_turns=alone,
         )
         if policy.random_state is not None:
-            self.torch.cpu = policy.random_state
+            self.torch_state.cpu = policy.random_state
         self._seed = seeds[0]
         self._seed_rank()
         self.drawing = torch.Generator().manual_seed(seeds[3])
@@ -199,7 +199,7 @@ class Trainer:
             GmcBenchError: see `train`.
         """
         self.group.announce("iterate")
-        with self.torch.in_use():
+        with self.torch_state.in_use():
             return self._iterate()
 
     def _iterate(self) -> PPOStats:
@@ -359,9 +359,9 @@ class Trainer:
 
     def _torch_states(self) -> dict[str, Array]:
         """Return the states of torch's own generators, from which networks with dropout draw."""
-        found: dict[str, Array] = {"torch": self.torch.cpu.numpy()}
-        if self.torch.gpu is not None:
-            found[CUDA] = self.torch.gpu.numpy()
+        found: dict[str, Array] = {"torch": self.torch_state.cpu.numpy()}
+        if self.torch_state.gpu is not None:
+            found[CUDA] = self.torch_state.gpu.numpy()
         return found
 
     def _set_torch_states(self, random: dict[str, torch.Tensor], since: int) -> None:
@@ -379,9 +379,9 @@ class Trainer:
         def own(name: str) -> torch.Tensor:
             return random[f"{name}_of_others"][rank - 1] if rank else random[name]
 
-        self.torch.cpu = own("torch")
-        if self.torch.gpu is not None and CUDA in random:
-            self.torch.gpu = own(CUDA)
+        self.torch_state.cpu = own("torch")
+        if self.torch_state.gpu is not None and CUDA in random:
+            self.torch_state.gpu = own(CUDA)
 
     def _seed_rank(self, *since: int) -> None:
         """Let networks with dropout draw other numbers in every process but the first.
@@ -391,7 +391,7 @@ class Trainer:
         """
         if self.group.rank:
             sequence = np.random.SeedSequence((self._seed, self.group.rank, *since))
-            self.torch.seed(int(sequence.generate_state(1)[0]))
+            self.torch_state.seed(int(sequence.generate_state(1)[0]))
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {

@@ -68,16 +68,16 @@ def test_a_stopped_run_goes_on_with_the_same_random_numbers(make_trainer):
     """Networks with dropout draw them on the device."""
     settings = {"device": "cuda", "dropout": 0.5, "target_kl": None}
     whole = make_trainer("whole", **settings)
-    start, outside = whole.torch.gpu, torch.cuda.get_rng_state()
+    start, outside = whole.torch_state.gpu, torch.cuda.get_rng_state()
     for _ in range(2):
         whole.iterate()
-    drawn = whole.torch.gpu
+    drawn = whole.torch_state.gpu
     assert not torch.equal(drawn, start)
     assert torch.equal(torch.cuda.get_rng_state(), outside)  # the process draws as if it was alone
     whole.save()
     rest = make_trainer("whole", **settings)
     assert rest.iteration == 2
-    assert torch.equal(rest.torch.gpu, drawn)
+    assert torch.equal(rest.torch_state.gpu, drawn)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_products_are_rounded_to_tf32_only_if_asked_for(make_run, precision):
         return float(((one @ other).double() - exact).abs().max())
 
     outside = error()
-    with trainer.torch.in_use():
+    with trainer.torch_state.in_use():
         inside = error()
     assert (inside > 1e-3) == (precision == "tf32")
     assert error() == outside < 1e-3

@@ -231,16 +231,16 @@ def test_processes_draw_other_numbers_for_dropout_and_go_on_with_them():
         trainer = make(Member(rank), seed=seed)
         if state is not None:
             trainer.set_state(state)
-        return trainer.torch.cpu
+        return trainer.torch_state.cpu
 
     alone = make(Group())
     first, second, third = (drawn(rank) for rank in range(3))
     assert not torch.equal(first, second)
     assert not torch.equal(first, third)
     assert not torch.equal(second, third)
-    alone.torch.seed(5)
+    alone.torch_state.seed(5)
     state = alone.get_state()
-    random, numbered = state["statistics"]["random"], alone.torch.cpu
+    random, numbered = state["statistics"]["random"], alone.torch_state.cpu
     # One process has become three: those that are new begin anew.
     assert torch.equal(drawn(0, state), numbered)
     later, last = (drawn(rank, state) for rank in (1, 2))

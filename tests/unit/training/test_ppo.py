@@ -438,7 +438,7 @@ def test_networks_that_draw_random_numbers_do_so_in_a_fixed_order(make_trainer, 
     for name in ("a", "b"):
         trainer = make_trainer(name, dropout=0.5, target_kl=None)
         apart = calls_beside_the_actor(trainer, monkeypatch)
-        with trainer.torch.in_use():
+        with trainer.torch_state.in_use():
             trainer.collector.collect(trainer.buffer)
             torch.set_num_threads(2)
             update(trainer)

@@ -335,9 +335,11 @@ def test_every_purpose_has_random_numbers_of_its_own(make_trainer):
 def test_dropout_draws_what_follows_the_first_weights(make_trainer):
     """Not the very numbers that the weights were drawn from."""
     trainer = make_trainer("a", seed=1).trainer
-    assert torch.equal(trainer.torch.cpu, trainer.policy.random_state)
+    assert torch.equal(trainer.torch_state.cpu, trainer.policy.random_state)
     start = int(np.random.SeedSequence(1).generate_state(4)[0])
-    assert not torch.equal(trainer.torch.cpu, torch.Generator().manual_seed(start).get_state())
+    assert not torch.equal(
+        trainer.torch_state.cpu, torch.Generator().manual_seed(start).get_state()
+    )
 
 
 @pytest.mark.parametrize(("num_envs", "limbs"), [(3, 4), (4, 5)])
@@ -392,19 +394,19 @@ def test_the_state_of_a_gpu_is_part_of_its_checkpoints_only(make_trainer, monkey
     own = {"torch": torch.from_numpy(random["torch"])}
     others = {"torch_of_others": own["torch"][None], "torch_cuda_of_others": drawn[None] + 1}
     with monkeypatch.context() as gpu:
-        gpu.setattr(trainer.torch, "_device", place)
-        trainer.torch.gpu = drawn
+        gpu.setattr(trainer.torch_state, "_device", place)
+        trainer.torch_state.gpu = drawn
         found = {name: torch.from_numpy(v) for name, v in trainer._torch_states().items()}
-        trainer.torch.gpu = drawn + 2
+        trainer.torch_state.gpu = drawn + 2
         trainer._set_torch_states(own, 0)  # of a version before, or of a CPU
-        given.append(trainer.torch.gpu)
+        given.append(trainer.torch_state.gpu)
         trainer._set_torch_states(found, 0)
-        given.append(trainer.torch.gpu)
+        given.append(trainer.torch_state.gpu)
         gpu.setattr(trainer, "group", SimpleNamespace(rank=1, size=2))
         trainer._set_torch_states({**found, **others}, 0)
-        given.append(trainer.torch.gpu)
+        given.append(trainer.torch_state.gpu)
     trainer._set_torch_states(found, 0)  # which a CPU does not need
-    assert trainer.torch.gpu is None
+    assert trainer.torch_state.gpu is None
     expected = [(drawn + change).tolist() for change in (2, 0, 1)]
     assert [state.tolist() for state in given] == expected
 
