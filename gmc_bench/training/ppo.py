@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import torch
@@ -30,6 +30,8 @@ VALUE_CHUNK = 1024
 GPU_VALUE_CHUNK = 2**14
 """The same on a GPU, which would wait for the launches of smaller passes."""
 ADVANTAGE_EPSILON = 1e-5
+LOSSES = ("loss", "actor_loss", "vf_loss", "entropy", "clip_fraction")
+"""Fields of `PPOStats` that are means over gradient steps, in the order of a step's numbers."""
 
 
 class WarmupCosine(LRSchedulerFactory):  # type: ignore[misc]
@@ -126,6 +128,17 @@ class PPOStats(TrainingStats):  # type: ignore[misc]
     gradient_steps: float
     stopped_early: float
     """Whether the KL stop ended the updates; of separate bodies, the share that it stopped."""
+
+
+class ActorLosses(NamedTuple):
+    """Losses of the actor on a minibatch, each () or, of P policies trained, (P,)."""
+
+    loss: torch.Tensor
+    """Surrogate less the weighted entropy."""
+    surrogate: torch.Tensor
+    entropy: torch.Tensor
+    clip_fraction: torch.Tensor
+    """Share of ratios outside the clipping interval."""
 
 
 class MorphologyPPO(PPO):  # type: ignore[misc]
@@ -284,7 +297,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         """Update until all epochs are done or every policy that is trained has stopped."""
         device = batch.dynamic.device
         self.active = torch.ones(len(self._by_policy(batch.value)), dtype=torch.bool, device=device)
-        totals, steps = torch.zeros(5, len(self.active), device=device), self.active * 0.0
+        totals, steps = torch.zeros(len(LOSSES), len(self.active), device=device), self.active * 0.0
         latest_kl = torch.zeros_like(steps)
         with self._threads_shared_out(device):
             for epoch in self._epochs(batch, batch_size or len(batch), repeat):
@@ -309,11 +322,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         )
         explained = 1.0 - residual.var(dim=1) / (returns.var(dim=1) + 1e-8)
         return PPOStats(
-            loss=mean[0],
-            actor_loss=mean[1],
-            vf_loss=mean[2],
-            entropy=mean[3],
-            clip_fraction=mean[4],
+            **dict(zip(LOSSES, mean, strict=True)),
             approx_kl=float(latest_kl.mean()),
             explained_variance=float(explained.mean()),
             gradient_steps=float(steps.mean()),
@@ -343,8 +352,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         per step, for which all wait, costs less than gradients that are not used at the stop.
 
         Returns:
-            Loss, surrogate, value loss, entropy and clip fraction, (5,), of this process's part, or
-            `None` if the KL estimate forbids this step; and that estimate.
+            The `LOSSES` of this process's part, (5,) or (5, P), or `None` if the KL estimate
+            forbids this step; and that estimate.
         """
         if self.captures and minibatch.history is None:
             found = self._replayed_gradients(minibatch)
@@ -370,10 +379,10 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
             return None, kl
         return self._parts(actor, value_loss), kl
 
-    def _parts(self, actor: tuple[torch.Tensor, ...], value_loss: torch.Tensor) -> torch.Tensor:
-        loss, surrogate, entropy, outside = actor
-        total = loss + self.vf_coef * value_loss
-        return torch.stack([total, surrogate, value_loss, entropy, outside])
+    def _parts(self, actor: ActorLosses, value_loss: torch.Tensor) -> torch.Tensor:
+        """Return the losses of a minibatch in the order of `LOSSES`."""
+        total = actor.loss + self.vf_coef * value_loss
+        return torch.stack([total, actor.surrogate, value_loss, actor.entropy, actor.clip_fraction])
 
     def _replayed_gradients(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Leave the gradients in the parameters, from a captured graph.
@@ -381,7 +390,7 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         Launched one by one, the operations of a gradient step take a process longer than a GPU.
 
         Returns:
-            The losses (5,) and the KL estimate, which the next call overwrites; `None` if the
+            The `LOSSES` (5,) and the KL estimate, which the next call overwrites; `None` if the
             networks cannot be captured.
         """
         obs, table = minibatch.obs, minibatch.obs.table
@@ -447,8 +456,8 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
 
     def _actor_gradient(
         self, minibatch: Minibatch, *, stops: bool
-    ) -> tuple[tuple[torch.Tensor, ...] | None, torch.Tensor]:
-        """Return (loss, surrogate, entropy, clip fraction) and the KL estimate, of this process.
+    ) -> tuple[ActorLosses | None, torch.Tensor]:
+        """Return the losses and the KL estimate, of this process.
 
         If it `stops` and the estimate forbids the step, there are no gradients, and no losses.
         """
@@ -466,8 +475,10 @@ class MorphologyPPO(PPO):  # type: ignore[misc]
         entropy = self._mean(distribution.entropy(), minibatch)
         loss = surrogate - self.ent_coef * entropy
         self.model.backward(loss.sum())
-        outside = self._mean(((ratio.detach() - 1.0).abs() > self.eps_clip).float(), minibatch)
-        return (loss.detach(), surrogate.detach(), entropy.detach(), outside), kl
+        outside = (ratio.detach() - 1.0).abs() > self.eps_clip
+        clip_fraction = self._mean(outside.float(), minibatch)
+        losses = ActorLosses(loss.detach(), surrogate.detach(), entropy.detach(), clip_fraction)
+        return losses, kl
 
     def _allowed(self, kl: torch.Tensor) -> torch.Tensor:
         """Return (P,) bool, whether the KL estimate of a minibatch allows a step."""

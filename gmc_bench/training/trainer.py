@@ -241,10 +241,7 @@ class Trainer:
         }
         if self.collector.loops_opened is not None:
             scalars["train/loops_opened"] = self.collector.loops_opened
-        for name in (
-            "loss", "actor_loss", "vf_loss", "entropy", "approx_kl", "clip_fraction",
-            "explained_variance", "gradient_steps", "stopped_early",
-        ):  # fmt: skip
+        for name in PPOStats.__annotations__:  # its own fields, without those of tianshou
             scalars[f"ppo/{name}"] = float(getattr(stats, name))
         return scalars
 
