@@ -228,7 +228,7 @@ def _method_of(row: Row) -> tuple[str, int, str]:
 
 
 def tuning_of(row: Row) -> TunedSettings | None:
-    """Return what the method keeps of its trials, if that is what a row was run with."""
+    """Return the method's tuned values, with its trials, if a row was run with them."""
     return next((run.record.tuning for run in row.runs if run.record.tuning is not None), None)
 
 

@@ -81,7 +81,7 @@ def installed_rules(record: RunRecord, *, tuned: bool | None = None) -> Rules | 
 
     Args:
         record: whose kind it is.
-        tuned: whether the run has what its method keeps of its trials, if there is anything; by
+        tuned: whether the run has its method's tuned values, if there are any; by
             default, as the record says, since the protocol's own values are official too.
 
     Returns:

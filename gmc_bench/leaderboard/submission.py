@@ -89,7 +89,7 @@ class Rules:
     friction: FrictionMeasurement | None
     """What is measured on frictions, if anything."""
     tuning: TunedSettings | None = None
-    """What the method keeps of its trials, if the run has it."""
+    """The method's tuned values, with its trials, if the run has them."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class MethodSpec:
     task_target_kl: Mapping[str, float] = field(default_factory=dict)
     """The same threshold for single tasks, by full id, where a paper tunes it per task."""
     tuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What the method keeps of its trials, `{"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": ...}}`, by
+    """The method's tuned values, `{"unimal-v1/unimal-ft-v1/lite": {"ppo.lr": ...}}`, by
     suite, task and protocol; within the ranges that all methods have, runs keep the suite's
     protocol (see `gmc_bench.methods.tuning`)."""
     tuning: str = ""

@@ -6,11 +6,11 @@ from typing import Any
 
 from gmc_bench.methods.spec import MethodSpec
 from gmc_bench.suites.method_rules import (
-    kept_settings,
-    with_kept_settings,
+    tuned_settings,
     with_method_budget,
     with_method_training,
     with_task_decoder,
+    with_tuned_settings,
 )
 from gmc_bench.suites.protocol import Protocol
 from gmc_bench.suites.schema import Suite
@@ -59,11 +59,11 @@ class Choice:
         name = self.protocol.name
         if self.protocol.preset != self.suite.protocol(name).preset:
             return settings  # another variant of the network than the one that was tuned
-        return with_kept_settings(settings, self.method, self.suite, task, name)
+        return with_tuned_settings(settings, self.method, self.suite, task, name)
 
     def tuned(self, task: str) -> Mapping[str, float]:
-        """Return what the method keeps of its trials on a task, by dotted name."""
-        return kept_settings(self.method, self.suite, task, self.protocol.name)
+        """Return the method's tuned values on a task, by dotted name."""
+        return tuned_settings(self.method, self.suite, task, self.protocol.name)
 
     @property
     def before_tuning(self) -> "Choice":

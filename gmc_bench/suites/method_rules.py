@@ -28,8 +28,7 @@ def with_method_training(
 ) -> Protocol:
     """Return a suite's protocol with what a method brings along.
 
-    That is the threshold of the KL stop of its paper and, once it was tuned, what it keeps of its
-    trials.
+    That is the threshold of the KL stop of its paper and, once it was tuned, its tuned values.
 
     Args:
         protocol: as it is on the task.
@@ -46,14 +45,14 @@ def with_method_training(
         protocol = with_overrides(protocol, {"ppo": {"target_kl": method.task_target_kl[task]}})
     if task is None or suite is None:
         return protocol
-    tuned = kept_settings(method, suite, task, protocol.name)
+    tuned = tuned_settings(method, suite, task, protocol.name)
     return with_overrides(protocol, nest(_of_group(tuned, "ppo.", "ppo.")))
 
 
-def kept_settings(
+def tuned_settings(
     method: MethodSpec, suite: Suite, task: str, protocol: str
 ) -> Mapping[str, float]:
-    """Return what a method keeps of its trials for a task and protocol, by dotted name."""
+    """Return the method's tuned values for a task and protocol, by dotted name."""
     return method.tuned.get(tuning_key(suite.id, task, protocol), {})
 
 
@@ -64,7 +63,7 @@ def tuning_of_run(
     protocol: Protocol,
     method_config: Mapping[str, Any],
 ) -> TunedSettings | None:
-    """Return what a method keeps of its trials, with the trials, if a run has it.
+    """Return the method's tuned values, with its trials, if a run has them.
 
     Args:
         method: the controller.
@@ -73,13 +72,13 @@ def tuning_of_run(
         protocol: the run's rules.
         method_config: the run's settings of the method, as its record has them.
     """
-    kept = kept_settings(method, suite, task, protocol.name)
-    if not kept or unlike_tuning(kept, to_dict(protocol), method_config):
+    tuned = tuned_settings(method, suite, task, protocol.name)
+    if not tuned or unlike_tuning(tuned, to_dict(protocol), method_config):
         return None
     found = method.trials().get(tuning_key(suite.id, task, protocol.name), {})
     bodies = found.get("bodies", {})
     return TunedSettings(
-        settings={name: float(value) for name, value in kept.items()},
+        settings={name: float(value) for name, value in tuned.items()},
         morphologies=bodies.get("id"),
         morphologies_digest=bodies.get("digest"),
         env_steps=found.get("env_steps"),
@@ -91,19 +90,19 @@ def tuning_of_run(
 
 
 def unlike_tuning(
-    kept: Mapping[str, float], protocol: Mapping[str, Any], method_config: Mapping[str, Any]
+    tuned: Mapping[str, float], protocol: Mapping[str, Any], method_config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what a run has instead of tuned values, by dotted name; nothing if it has them all."""
     content = {**protocol, "model": method_config}
-    found = {name: look_up(content, name) for name in kept}
-    return {name: value for name, value in found.items() if value != kept[name]}
+    found = {name: look_up(content, name) for name in tuned}
+    return {name: value for name, value in found.items() if value != tuned[name]}
 
 
-def with_kept_settings(
+def with_tuned_settings(
     settings: Any, method: MethodSpec, suite: Suite, task: str, protocol: str
 ) -> Any:
-    """Return a method's settings in the protocol's preset with those that it was tuned to."""
-    tuned = kept_settings(method, suite, task, protocol)
+    """Return a method's settings in the protocol's preset with its tuned values."""
+    tuned = tuned_settings(method, suite, task, protocol)
     return with_overrides(settings, nest(_of_group(tuned, "model.", "")))
 
 
@@ -151,18 +150,18 @@ def with_method_budget(
 def protocol_digest(protocol: Protocol, method: MethodSpec, suite: Suite, task: str) -> str:
     """Return the hash of the rules of a run on a task, given by its full id.
 
-    What a method may tune does not make other rules: where the run has the threshold of the KL
-    stop that the method brings along, or what it keeps of its trials within the ranges of all
-    methods, the suite's own values are hashed. Nor does the training of a specialist as the suite
-    has it: it is a reference in the table of that protocol.
+    What a method may tune does not make other rules: where the run has the threshold of the KL stop
+    that the method brings along, or its tuned values within the ranges of all methods, the suite's
+    own values are hashed. Nor does the training of a specialist as the suite has it: it is a
+    reference in the table of that protocol.
     """
     if protocol.name not in suite.protocols:
         return config_digest(protocol)
     shared = suite.protocol(protocol.name, task)
     if method.capabilities.per_body and _is_specialist(protocol, method, suite, task):
         return config_digest(replace(shared, preset=protocol.preset))
-    kept = in_range(kept_settings(method, suite, task, protocol.name))
-    allowed = {name: [value] for name, value in _of_group(kept, "ppo.", "").items()}
+    tuned = in_range(tuned_settings(method, suite, task, protocol.name))
+    allowed = {name: [value] for name, value in _of_group(tuned, "ppo.", "").items()}
     if (paper := with_method_training(shared, method, task)) != shared:
         allowed.setdefault("target_kl", []).append(paper.ppo.target_kl)
     brought = {
