@@ -74,7 +74,7 @@ class EvolutionFolder(LockedFolder):
         super().__init__(path)
 
 
-def training_rules(settings: Evolution) -> Protocol:
+def generation_protocol(settings: Evolution) -> Protocol:
     """Return how a generation trains: many environments, one pass over each short rollout."""
     return Protocol(
         name="evolution",
@@ -94,7 +94,7 @@ def evolution_digest(settings: Evolution) -> str:
 
 def _identity(settings: Evolution) -> dict[str, Any]:
     """Return what tells an evolution from others."""
-    rules = asdict(training_rules(settings))
+    rules = asdict(generation_protocol(settings))
     content = {**asdict(settings), "rules": rules, "method": METHOD, "task": TASK}
     del content["generations"]
     return content
@@ -222,7 +222,7 @@ def _line(last: Generation) -> str:
 def _trainer(
     settings: Evolution, bodies: tuple[Morphology, ...], number: int, num_threads: int
 ) -> Trainer:
-    method, task, rules = METHODS.load(METHOD), TASKS.get(TASK), training_rules(settings)
+    method, task, rules = METHODS.load(METHOD), TASKS.get(TASK), generation_protocol(settings)
     env = MorphologyVectorEnv(
         task,
         bodies,
