@@ -157,24 +157,24 @@ class _Player:
 
     def __init__(
         self,
-        rules: Scoring,
+        scoring: Scoring,
         core: EnvironmentCore,
         bound: BoundPolicy,
         observers: Sequence[Observer],
     ) -> None:
-        self.rules, self.core, self.bound, self.observers = rules, core, bound, observers
+        self.scoring, self.core, self.bound, self.observers = scoring, core, bound, observers
         serialization = bound.serialization
-        self.shown = np.repeat(np.arange(len(serialization)), rules.episodes)
+        self.shown = np.repeat(np.arange(len(serialization)), scoring.episodes)
         """(K,) int64, the sequence of tokens that each episode shows."""
         self.body: IntArray = serialization.body[self.shown]
         """(K,) int64, body of each episode."""
-        self.streams = rules.streams(len(self.body))
+        self.streams = scoring.streams(len(self.body))
         """(K, 4) uint64, random stream of each episode's start state."""
         self.noise: FloatArray | None = None
         """(B, horizon, L, J) float32, standard normal; `None` takes the mean action."""
-        if rules.mode == "stochastic":
+        if scoring.mode == "stochastic":
             shape = core.table.action_padding_mask.shape[1:]
-            self.noise = np.empty((core.num_envs, rules.task.horizon, *shape), np.float32)
+            self.noise = np.empty((core.num_envs, scoring.task.horizon, *shape), np.float32)
         self.episode = np.arange(core.num_envs)
         """(B,) int64, the episode of each row."""
         self.running = np.ones(core.num_envs, np.bool_)
@@ -217,7 +217,7 @@ class _Player:
         self.bound.start(rows, self.shown[numbers])
         if self.noise is not None:
             for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
-                self.noise[row] = noise_of(self.rules.seed, number, self.noise.shape[1:])
+                self.noise[row] = noise_of(self.scoring.seed, number, self.noise.shape[1:])
         self.total[rows] = 0.0
         for observer in self.observers:
             observer.started(core, rows, numbers)
@@ -226,6 +226,6 @@ class _Player:
         """Return the means of the actions, perturbed by the noise of the present step."""
         core = self.core
         assert self.noise is not None
-        step = np.minimum(core.episode_length, self.rules.task.horizon - 1)
+        step = np.minimum(core.episode_length, self.scoring.task.horizon - 1)
         drawn = torch.from_numpy(self.noise[np.arange(core.num_envs), step])
         return distribution.perturbed(drawn.to(distribution.mean.device))

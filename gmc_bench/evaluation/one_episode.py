@@ -2,9 +2,9 @@
 
 The last bits of a network's output depend on the size of its batch, and legged locomotion is
 chaotic: small differences grow large. So an episode played alone is another episode. Here the
-policy is shown a batch like that of the evaluation, see `chosen`, up to the end of the one episode
-that is wanted. With the policy, machine and library versions of the evaluation, and the same number
-of threads of torch, the episode is the same to the last bit.
+policy is shown a batch like that of the evaluation, see `episode_subset`, up to the end of the one
+episode that is wanted. With the policy, machine and library versions of the evaluation, and the
+same number of threads of torch, the episode is the same to the last bit.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from typing import Any
 
 from gmc_bench.core.types import FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.evaluation.chosen import play_chosen
+from gmc_bench.evaluation.episode_subset import play_subset
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 
@@ -34,7 +34,7 @@ class WantedEpisode:
     episode: int = 0
     """Index among the episodes of the body."""
     lengths: Sequence[int] | None = None
-    """Control steps of all episodes, as recorded, see `play_chosen`."""
+    """Control steps of all episodes, as recorded, see `play_subset`."""
     seconds: float | None = None
     """Simulated time after which the episode is cut short; default never."""
 
@@ -42,6 +42,11 @@ class WantedEpisode:
     def morphology(self) -> Any:
         """Whose episode it is."""
         return self.scoring.bodies[self.body]
+
+    @property
+    def number(self) -> int:
+        """Its number in the evaluation, see `Observer`."""
+        return self.body * self.scoring.episodes + self.episode
 
 
 class EpisodeWatcher(ABC, Observer):
@@ -73,18 +78,15 @@ class EpisodeWatcher(ABC, Observer):
     def watch(self, policy: Policy) -> None:
         """Play the episode of a policy's evaluation until it ends or is cut short."""
         wanted = self.wanted
-        number = wanted.body * wanted.scoring.episodes + wanted.episode
         try:
-            play_chosen(wanted.scoring, policy, [number], (self,), lengths=wanted.lengths)
+            play_subset(wanted.scoring, policy, [wanted.number], (self,), lengths=wanted.lengths)
         except _SeenError:
             return
         raise AssertionError("the evaluation ended without the wanted episode")
 
     def started(self, core: EnvironmentCore, rows: IntArray, numbers: IntArray) -> None:
         """Take notice of new episodes."""
-        wanted = self.wanted
-        number = wanted.body * wanted.scoring.episodes + wanted.episode
-        found = rows[numbers == number]
+        found = rows[numbers == self.wanted.number]
         if len(found):
             self._row = int(found[0])
             self.control_dt = core.simulator.control_dt

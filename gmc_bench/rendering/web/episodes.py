@@ -1,7 +1,7 @@
 """Episodes of an evaluation as they were played: states and rewards, and the ground they were on.
 
 They are kept while an evaluation is run, or played again without the other episodes, see
-`evaluation.chosen`. Random ground is not kept but drawn again when it is needed: it
+`evaluation.episode_subset`. Random ground is not kept but drawn again when it is needed: it
 follows from the random numbers of the episode alone.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from gmc_bench.bodies.schema import Morphology
 from gmc_bench.core.types import DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.core import EnvironmentCore, StepResult
-from gmc_bench.evaluation.chosen import EnoughError, play_chosen
+from gmc_bench.evaluation.episode_subset import EnoughError, play_subset
 from gmc_bench.evaluation.evaluate import Observer, Scoring
 from gmc_bench.policies.policy import Policy
 from gmc_bench.rendering.ground import copy_terrain, put_terrain
@@ -95,7 +95,7 @@ class EpisodeKeeper(Observer):
         expected: Mapping[int, ReturnAndLength] | None = None,
         give_up: bool = False,
     ) -> dict[int, PlayedEpisode]:
-        """Play the wanted episodes again, see `play_chosen`.
+        """Play the wanted episodes again, see `play_subset`.
 
         Args:
             policy: who acts.
@@ -111,13 +111,13 @@ class EpisodeKeeper(Observer):
         wanted = self._waiting.copy()
         self._leave = True
         self._expected = (expected or {}) if give_up else {}
-        fewer = play_chosen(
+        fewer = play_subset(
             self.scoring, policy, wanted, (self,), lengths=lengths,
             try_fewer_rows=expected is not None,
         )  # fmt: skip
         if fewer and expected is not None:
             self._waiting = {number for number in wanted if not self._equals(number, expected)}
-            play_chosen(self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths)
+            play_subset(self.scoring, policy, self._waiting.copy(), (self,), lengths=lengths)
         return self.episodes
 
     def _equals(self, number: int, expected: Mapping[int, ReturnAndLength]) -> bool:

@@ -1,10 +1,10 @@
 """Replays of a leaderboard's records: played from the kept weights once, then read from a cache.
 
-Playing takes some seconds of processor time, see `evaluation.chosen`; reading takes milliseconds.
-What is kept is looked up by the digest of the record, the title of its method and the sources that
-describe episodes, not those that play them: what was found equal to the record once is what the
-record says. Where an episode was not, it is tried again with other sources, libraries or another
-processor.
+Playing takes some seconds of processor time, see `evaluation.episode_subset`; reading takes
+milliseconds. What is kept is looked up by the digest of the record, the title of its method and the
+sources that describe episodes, not those that play them: what was found equal to the record once is
+what the record says. Where an episode was not, it is tried again with other sources, libraries or
+another processor.
 """
 
 import hashlib

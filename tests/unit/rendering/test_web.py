@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gmc_bench.conformance.morphologies import linkage, star
-from gmc_bench.evaluation import chosen
+from gmc_bench.evaluation import episode_subset
 from gmc_bench.experiments.experiment import Experiment
 from gmc_bench.records.schema import BodyReturns, Episode
 from gmc_bench.rendering.scene import drawing_model
@@ -58,7 +58,7 @@ def test_kept_episodes_are_the_scored_ones_and_change_nothing(subject):
 def plays(monkeypatch):
     """Return a list of (rows shown, steps) that grows with every play of chosen episodes."""
     found = []
-    play, act = chosen._Chosen.play, chosen._Chosen._act
+    play, act = episode_subset._SubsetPlayer.play, episode_subset._SubsetPlayer._act
 
     def noted(player, policy):
         found.append((len(player.stage.dynamic), 0))
@@ -68,8 +68,8 @@ def plays(monkeypatch):
         found[-1] = (found[-1][0], found[-1][1] + 1)
         return act(player)
 
-    monkeypatch.setattr(chosen._Chosen, "play", noted)
-    monkeypatch.setattr(chosen._Chosen, "_act", counted)
+    monkeypatch.setattr(episode_subset._SubsetPlayer, "play", noted)
+    monkeypatch.setattr(episode_subset._SubsetPlayer, "_act", counted)
     return found
 
 
@@ -84,7 +84,7 @@ def fewer(subject, plays, monkeypatch):
         number: (results[number].episode_return, results[number].length) for number in (0, 4)
     }
     for count in range(2, 9):
-        monkeypatch.setattr(chosen, "FEWER_ROWS", (count,))
+        monkeypatch.setattr(episode_subset, "FEWER_ROWS", (count,))
         plays.clear()
         EpisodeKeeper(subject.scoring("deterministic"), expected).play(
             subject.policy, expected=expected
@@ -108,7 +108,7 @@ def test_unexpected_episodes_are_played_again_with_all_rows_if_they_were_not(
         ((fewer,), other, [(fewer, longest), (9, expected[4][1])]),
         ((), other, [(9, longest)]),
     ):
-        monkeypatch.setattr(chosen, "FEWER_ROWS", shown)
+        monkeypatch.setattr(episode_subset, "FEWER_ROWS", shown)
         plays.clear()
         keeper = EpisodeKeeper(subject.scoring("deterministic"), wanted)
         found = keeper.play(subject.policy, expected=wanted)
@@ -126,7 +126,7 @@ def test_longer_episodes_are_left_once_one_is_unexpected_with_all_rows(
     expected = {
         number: (results[number].episode_return, results[number].length) for number in order
     }
-    monkeypatch.setattr(chosen, "FEWER_ROWS", (fewer,))
+    monkeypatch.setattr(episode_subset, "FEWER_ROWS", (fewer,))
     for wrong, over in ((short, {short}), (long, {short, long})):
         plays.clear()
         wanted = {number: expected[number] for number in (short, long)}

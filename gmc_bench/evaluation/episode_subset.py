@@ -1,4 +1,4 @@
-"""Some episodes of an evaluation, played without the others, bit for bit as the whole plays them.
+"""Replays selected episodes of an evaluation, bit-identical to the full evaluation.
 
 The last bits of a network's output for a row depend on the size of the batch, on the row's place in
 it and on the bodies in it, but not on the features of the other rows; and simulations do not depend
@@ -7,7 +7,7 @@ those of the wanted episodes are simulated; the others stay empty. With more tha
 episodes, the row of a later one, and the bodies beside it, depend on how long others took: with
 their recorded lengths it can be played alone, too; without them, all episodes are played.
 
-Much smaller batches give the same bits in most cases, but not always. `play_chosen` can try them,
+Much smaller batches give the same bits in most cases, but not always. `play_subset` can try them,
 for callers that compare the outcome with a record anyway and can ask again for all rows.
 """
 
@@ -36,7 +36,7 @@ class EnoughError(Exception):
     """Raised by an observer that has seen enough of the episodes that began together."""
 
 
-def play_chosen(
+def play_subset(
     scoring: Scoring,
     policy: Policy,
     wanted: Collection[int],
@@ -69,16 +69,16 @@ def play_chosen(
     sequences = len(scoring.serialization or scoring.bodies)
     count = sequences * scoring.episodes
     if count <= MAX_ROWS:
-        plan = Plan(np.arange(count), np.zeros(count, np.int64))
+        schedule = Schedule(np.arange(count), np.zeros(count, np.int64))
     elif lengths is not None and len(lengths) == count:
-        plan = plan_of(lengths, MAX_ROWS)
+        schedule = schedule_of(lengths, MAX_ROWS)
     else:
         with suppress(EnoughError):
             scoring.run(policy, observers)
         return False
     fewer = False
-    for group in plan.groups(sorted(wanted)):
-        player = _Chosen(scoring, policy, group, plan, observers)
+    for group in schedule.groups(sorted(wanted)):
+        player = _SubsetPlayer(scoring, policy, group, schedule, observers)
         if try_fewer_rows and count <= MAX_ROWS:
             fewer = player.use_fewer_rows(policy)
         with suppress(EnoughError):
@@ -87,7 +87,7 @@ def play_chosen(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """When and in which row the K episodes of an evaluation are played."""
 
     row: IntArray
@@ -102,8 +102,8 @@ class Plan:
             yield chosen[self.start[chosen] == start]
 
 
-def plan_of(lengths: Sequence[int], rows: int) -> Plan:
-    """Return the plan of an evaluation: a row whose episode has ended takes the next that waits.
+def schedule_of(lengths: Sequence[int], rows: int) -> Schedule:
+    """Return an evaluation's schedule: a row whose episode has ended takes the next that waits.
 
     Args:
         lengths: control steps of each of K episodes.
@@ -115,7 +115,7 @@ def plan_of(lengths: Sequence[int], rows: int) -> Plan:
     for number in range(rows, len(lengths)):
         start[number], row[number] = ends[0]
         heapq.heapreplace(ends, (ends[0][0] + lengths[number], ends[0][1]))
-    return Plan(row, start)
+    return Schedule(row, start)
 
 
 @dataclass(frozen=True)
@@ -127,45 +127,46 @@ class _Stage:
     height_map: FloatArray | None
 
 
-class _Chosen:
+class _SubsetPlayer:
     """Plays K episodes that begin together, and shows the policy all B rows of the evaluation."""
 
     def __init__(
-        self, rules: Scoring, policy: Policy, numbers: IntArray, plan: Plan,
+        self, scoring: Scoring, policy: Policy, numbers: IntArray, schedule: Schedule,
         observers: Sequence[Observer],
     ) -> None:  # fmt: skip
-        self.rules, self.numbers, self.observers = rules, numbers, observers
+        self.scoring, self.numbers, self.observers = scoring, numbers, observers
         self.core = EnvironmentCore(
-            rules.task, rules.bodies, len(numbers), token_spec=policy.spec,
-            num_threads=rules.num_threads,
+            scoring.task, scoring.bodies, len(numbers), token_spec=policy.spec,
+            num_threads=scoring.num_threads,
         )  # fmt: skip
-        shown = np.repeat(np.arange(len(plan.row) // rules.episodes), rules.episodes)
-        first = int(plan.start[numbers[0]])
-        begun = np.flatnonzero(plan.start <= first)
-        hosted = np.zeros(int(plan.row.max()) + 1, np.int64)
-        hosted[plan.row[begun]] = begun  # the last of a row has the highest number
-        later = np.flatnonzero(plan.start > first)
-        later = later[np.argsort(plan.start[later], kind="stable")]
+        shown = np.repeat(np.arange(len(schedule.row) // scoring.episodes), scoring.episodes)
+        first = int(schedule.start[numbers[0]])
+        begun = np.flatnonzero(schedule.start <= first)
+        hosted = np.zeros(int(schedule.row.max()) + 1, np.int64)
+        hosted[schedule.row[begun]] = begun  # the last of a row has the highest number
+        later = np.flatnonzero(schedule.start > first)
+        later = later[np.argsort(schedule.start[later], kind="stable")]
         self.coming = [
-            (int(plan.start[k]) - first, int(plan.row[k]), int(shown[k])) for k in later.tolist()
+            (int(schedule.start[k]) - first, int(schedule.row[k]), int(shown[k]))
+            for k in later.tolist()
         ][::-1]
         """Of other episodes: when they begin, their row and what it shows; the next one last."""
-        self.places = plan.row[numbers]
+        self.places = schedule.row[numbers]
         self._show(policy, shown[hosted])
         core = self.core
-        core.simulator.streams[:] = rules.streams(int(numbers.max()) + 1)[numbers]
+        core.simulator.streams[:] = scoring.streams(int(numbers.max()) + 1)[numbers]
         self.rows = np.arange(len(numbers))
         core.reset(self.rows, self.stage.morphology_index[self.places])
         self.noise: FloatArray | None = None
-        if rules.mode == "stochastic":
-            shape = (rules.task.horizon, *core.table.action_padding_mask.shape[1:])
-            self.noise = np.stack([noise_of(rules.seed, k, shape) for k in numbers.tolist()])
+        if scoring.mode == "stochastic":
+            shape = (scoring.task.horizon, *core.table.action_padding_mask.shape[1:])
+            self.noise = np.stack([noise_of(scoring.seed, k, shape) for k in numbers.tolist()])
 
     def _show(self, policy: Policy, shown: IntArray) -> None:
         """Let the policy see rows of these sequences, none of which has begun."""
-        rules, core, rows = self.rules, self.core, len(shown)
+        scoring, core, rows = self.scoring, self.core, len(shown)
         self.bound: BoundPolicy = policy.on(
-            core.table, rows, serialization=rules.serialization, silent_limbs=rules.silent_limbs
+            core.table, rows, serialization=scoring.serialization, silent_limbs=scoring.silent_limbs
         )
         self.bound.start(np.arange(rows), shown)
         dynamic = np.zeros((rows, *core.dynamic.shape[1:]), np.float32)
@@ -257,7 +258,7 @@ class _Chosen:
 
     def _noisy(self, distribution: MaskedGaussian) -> torch.Tensor:
         assert self.noise is not None
-        step = np.minimum(self.core.episode_length, self.rules.task.horizon - 1)
+        step = np.minimum(self.core.episode_length, self.scoring.task.horizon - 1)
         drawn = np.zeros((len(self.stage.dynamic), *self.noise.shape[2:]), np.float32)
         drawn[self.places] = self.noise[self.rows, step]
         return distribution.perturbed(torch.from_numpy(drawn).to(distribution.mean.device))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gmc_bench.evaluation import chosen, evaluate
-from gmc_bench.evaluation.chosen import plan_of, play_chosen
+from gmc_bench.evaluation import episode_subset, evaluate
+from gmc_bench.evaluation.episode_subset import play_subset, schedule_of
 from gmc_bench.evaluation.evaluate import EpisodeCounter, Observer, Scoring
 from gmc_bench.policies.bound import BoundPolicy
 from gmc_bench.tasks.unimal_obstacles import TASK as OBSTACLES
@@ -43,7 +43,7 @@ def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
     wanted, wholes = [7, 1, 3], {}
     # Lengths of another number of episodes are none.
     for most_rows, lengths, simulated in ((256, 0, 3), (5, 0, 5), (5, 8, 5), (5, 9, 1)):
-        for module in (chosen, evaluate):
+        for module in (episode_subset, evaluate):
             monkeypatch.setattr(module, "MAX_ROWS", most_rows)
         if most_rows not in wholes:
             wholes[most_rows] = [item for items in scoring.run(trained.policy) for item in items]
@@ -52,7 +52,7 @@ def test_chosen_episodes_have_the_bits_of_the_whole_evaluation(
         known = [item.length for item in whole][:lengths] or None
         observers = (seen, EpisodeCounter(ended.append))
         options = {"lengths": known, "try_fewer_rows": most_rows == 5}  # only where all fit
-        assert not play_chosen(scoring, trained.policy, wanted, observers, **options)
+        assert not play_subset(scoring, trained.policy, wanted, observers, **options)
         assert seen.rows == simulated  # of the last part: of five rows, number 7 waits for one
         assert sum(ended) == len(seen.totals) == (9 if simulated == 5 else 3)
         for number in wanted:
@@ -70,7 +70,7 @@ def test_chosen_episodes_show_as_little_as_the_whole_evaluation(make_trained):
         for rules in (scoring, Scoring(**options, seed=5))
     )
     seen = Totals()
-    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
+    play_subset(scoring, trained.policy, [7, 1, 3], (seen,))
     assert sorted(seen.totals) == [1, 3, 7]
     for number, total in seen.totals.items():
         assert total == whole[number] != plain[number]
@@ -81,7 +81,7 @@ def test_chosen_episodes_see_the_ground_that_they_are_on(make_trained):
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
     whole = [item.episode_return for items in scoring.run(trained.policy) for item in items]
     seen = Totals()
-    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,))
+    play_subset(scoring, trained.policy, [7, 1, 3], (seen,))
     assert seen.totals == {number: whole[number] for number in (1, 3, 7)}
 
 
@@ -89,11 +89,11 @@ def test_episodes_that_end_together_are_all_counted(make_trained):
     trained, ended = make_trained(horizon=2), []
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
     scoring.run(trained.policy, (EpisodeCounter(ended.append),))
-    play_chosen(scoring, trained.policy, [7, 1, 3], (EpisodeCounter(ended.append),))
+    play_subset(scoring, trained.policy, [7, 1, 3], (EpisodeCounter(ended.append),))
     assert ended == [9, 3]
 
 
-def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
+def test_the_schedule_is_that_of_the_evaluation(make_trained, monkeypatch):
     trained = make_trained(horizon=60)
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=4, seed=3, num_threads=1)
     monkeypatch.setattr(evaluate, "MAX_ROWS", 3)
@@ -110,17 +110,17 @@ def test_the_plan_is_that_of_the_evaluation(make_trained, monkeypatch):
             self.steps += 1
 
     whole = [item for items in scoring.run(trained.policy, (Begins(),)) for item in items]
-    plan = plan_of([item.length for item in whole], 3)
-    assert len(set(plan.start.tolist())) > 3
+    schedule = schedule_of([item.length for item in whole], 3)
+    assert len(set(schedule.start.tolist())) > 3
     for number, (row, start) in begun.items():
-        assert (plan.row[number], plan.start[number]) == (row, start)
+        assert (schedule.row[number], schedule.start[number]) == (row, start)
 
 
 def test_other_rows_show_the_bodies_that_they_show_in_the_evaluation(make_trained, monkeypatch):
     """From the step on in which an episode begins there that nobody plays."""
     trained = make_trained(horizon=60)
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=2, seed=5, num_threads=1)
-    for module in (chosen, evaluate):
+    for module in (episode_subset, evaluate):
         monkeypatch.setattr(module, "MAX_ROWS", 3)
     shown, act = [], BoundPolicy.act
 
@@ -130,10 +130,10 @@ def test_other_rows_show_the_bodies_that_they_show_in_the_evaluation(make_traine
 
     monkeypatch.setattr(BoundPolicy, "act", note)
     lengths = [item.length for items in scoring.run(trained.policy) for item in items]
-    whole, plan = shown.copy(), plan_of(lengths, 3)
-    for number, start in enumerate(plan.start.tolist()):
+    whole, schedule = shown.copy(), schedule_of(lengths, 3)
+    for number, start in enumerate(schedule.start.tolist()):
         shown.clear()
-        play_chosen(scoring, trained.policy, [number], (), lengths=lengths)
+        play_subset(scoring, trained.policy, [number], (), lengths=lengths)
         np.testing.assert_array_equal(shown, whole[start : start + lengths[number]])
 
 
@@ -154,11 +154,11 @@ def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(
         return found + error if len(stage.dynamic) < 9 and trial == 3 else found
 
     monkeypatch.setattr(BoundPolicy, "act", count)
-    monkeypatch.setattr(chosen, "FEWER_ROWS", (2, 3, 6))
+    monkeypatch.setattr(episode_subset, "FEWER_ROWS", (2, 3, 6))
     for error, rows in ((np.float32(0.0), 3), (np.float32(0.01), 9)):  # noqa: B007 - see `count`
         seen = Totals()
         shown.clear()
-        fewer = play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), try_fewer_rows=True)
+        fewer = play_subset(scoring, trained.policy, [7, 1, 3], (seen,), try_fewer_rows=True)
         assert shown[-1] == rows
         assert fewer == (rows < 9)
         assert sorted(seen.totals) == [1, 3, 7]
@@ -170,7 +170,7 @@ def test_fewer_rows_are_shown_only_where_they_give_the_same_bits(
 def test_who_has_seen_enough_ends_what_is_played_together(make_trained, monkeypatch, lengths):
     trained = make_trained(horizon=60)
     scoring = Scoring(task=trained.task, bodies=trained.bodies, episodes=3, seed=5, num_threads=1)
-    for module in (chosen, evaluate):
+    for module in (episode_subset, evaluate):
         monkeypatch.setattr(module, "MAX_ROWS", 5)
     whole = [item.length for items in scoring.run(trained.policy) for item in items]
 
@@ -179,9 +179,9 @@ def test_who_has_seen_enough_ends_what_is_played_together(make_trained, monkeypa
             super().stepped(*seen)
             if max(self.lengths.values()) == 4:
                 self.lengths.clear()
-                raise chosen.EnoughError
+                raise episode_subset.EnoughError
 
     seen = Enough()
-    play_chosen(scoring, trained.policy, [7, 1, 3], (seen,), lengths=whole if lengths else None)
+    play_subset(scoring, trained.policy, [7, 1, 3], (seen,), lengths=whole if lengths else None)
     # Number 7 begins later: with known lengths it is played by itself.
     assert sorted(seen.totals) == ([1, 3, 7] if lengths else [0, 1, 2, 3, 4])
