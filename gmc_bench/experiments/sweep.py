@@ -27,7 +27,6 @@ from gmc_bench.experiments.events import (
 )
 from gmc_bench.experiments.experiment import RUNS, Experiment
 from gmc_bench.experiments.grid import Grid
-from gmc_bench.experiments.in_turn import InTurn
 from gmc_bench.experiments.launch import require_one_run
 from gmc_bench.experiments.method import load_method
 from gmc_bench.experiments.resolve import Resolved, another_commit, resolve_all
@@ -43,6 +42,7 @@ from gmc_bench.experiments.run_folder import (
     new_folder,
     require_unused,
 )
+from gmc_bench.experiments.sequential_driver import SequentialDriver
 from gmc_bench.experiments.spec import ExperimentSpec, require_specs
 from gmc_bench.experiments.sweep_folder import (
     SweepFolder,
@@ -568,7 +568,7 @@ class Sweep:
             launcher, launch = launched
             driver = Driver(folder.path, self.runs, launcher, launch.retries, self._emit)
             return SweepResult(*driver.run())
-        return SweepResult(*InTurn(folder, self.runs, self._bodies_of, self._emit).run())
+        return SweepResult(*SequentialDriver(folder, self.runs, self._bodies_of, self._emit).run())
 
 
 def _checked(config: RunConfig) -> tuple[object, ...]:

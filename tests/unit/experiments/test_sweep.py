@@ -12,7 +12,7 @@ import pytest
 
 from gmc_bench.core.errors import ConfigError, MorphologySetError, RunFolderError, StorageError
 from gmc_bench.experiments import driver as driving
-from gmc_bench.experiments import in_turn, resolve
+from gmc_bench.experiments import resolve, sequential_driver
 from gmc_bench.experiments import sweep as sweeping
 from gmc_bench.experiments.cell_state import CellState, write_state
 from gmc_bench.experiments.events import Remark, RunStoppedError, SweepRunFailed
@@ -53,7 +53,7 @@ def ran(monkeypatch):
         found[name] = config
         return make_record()
 
-    monkeypatch.setattr(in_turn, "execute_run", execute_run)
+    monkeypatch.setattr(sequential_driver, "execute_run", execute_run)
     return found
 
 
@@ -152,7 +152,7 @@ def test_a_stop_and_what_others_would_meet_is_no_failure_and_the_next_run_does_n
         begun.append(name)
         raise error
 
-    monkeypatch.setattr(in_turn, "execute_run", execute_run)
+    monkeypatch.setattr(sequential_driver, "execute_run", execute_run)
     with pytest.raises(error):
         Sweep(SPECS, out=OUT, on_event=told.append).run()
     assert begun == ["one"]

@@ -25,8 +25,8 @@ from gmc_bench.training.run_config import RunConfig
 
 
 @dataclass
-class InTurn:
-    """What a sweep runs itself, and what became of it; `Driver` is the same with a launcher."""
+class SequentialDriver:
+    """Runs a sweep in this process, run by run; `Driver` does so with a launcher."""
 
     folder: SweepFolder
     runs: Mapping[str, RunConfig]
