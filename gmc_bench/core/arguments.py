@@ -14,6 +14,9 @@ from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_count
 from gmc_bench.core.types import Array
 
+FITTING_STATE = "use one of as many environments of the same task and bodies"
+"""Advice in the error about a state that does not fit."""
+
 
 def as_path(given: Any, what: str) -> Path:
     """Return the path that a user named; `~` stands for the home folder.
@@ -113,37 +116,38 @@ def require_vector(given: Any, length: int, what: str) -> None:
         require_number(number, f"each number of {what}")
 
 
-def require_like(given: Mapping[str, Any], own: Mapping[str, Array], what: str, fix: str) -> None:
-    """Check that arrays are there and have the shapes and types of one's own.
+def require_fitting_state(state: Mapping[str, Any], own: Mapping[str, Array]) -> None:
+    """Check that the arrays of a state are there and have the shapes and types of one's own.
 
     Args:
-        given: arrays by name, of which there may be more than `own` has.
+        state: arrays by name, of which there may be more than `own` has.
         own: arrays of the expected shapes and types by name.
-        what: name in messages of what holds the arrays, e.g. `this state`.
-        fix: half a sentence that says what to use.
 
     Raises:
-        ConfigError: `given` is no mapping, or one is missing or has another shape or type.
+        ConfigError: `state` is no mapping, or one is missing or has another shape or type.
     """
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"{what} must map names to arrays, got {shown(given)}; {fix}")
+    if not isinstance(state, Mapping):
+        raise ConfigError(
+            f"this state must map names to arrays, got {shown(state)}; {FITTING_STATE}"
+        )
     for name, expected in own.items():
-        if name not in given:
-            raise ConfigError(f"{what} holds no {name!r}; {fix}")
+        if name not in state:
+            raise ConfigError(f"this state holds no {name!r}; {FITTING_STATE}")
         try:
-            found = np.asarray(given[name])
+            found = np.asarray(state[name])
         except (TypeError, ValueError, RuntimeError) as error:  # ragged, of a GPU
             raise ConfigError(
-                f"{what} holds {name!r}, which is no array ({error}); {fix}"
+                f"this state holds {name!r}, which is no array ({error}); {FITTING_STATE}"
             ) from None
         if found.shape != expected.shape:
             raise ConfigError(
-                f"{what} holds {name!r} of the shape {found.shape}, expected {expected.shape}; "
-                f"{fix}"
+                f"this state holds {name!r} of the shape {found.shape}, expected {expected.shape}; "
+                f"{FITTING_STATE}"
             )
         if found.dtype != expected.dtype:  # a cast could lose digits, or fail half-way
             raise ConfigError(
-                f"{what} holds {name!r} of the type {found.dtype}, expected {expected.dtype}; {fix}"
+                f"this state holds {name!r} of the type {found.dtype}, expected {expected.dtype}; "
+                f"{FITTING_STATE}"
             )
 
 

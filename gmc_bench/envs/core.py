@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gmc_bench.bodies.body import Body
-from gmc_bench.core.arguments import require_instance, require_like
+from gmc_bench.core.arguments import require_fitting_state, require_instance
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
 from gmc_bench.envs.bodies import require_bodies, smallest_layout
 from gmc_bench.envs.driven import DrivenRows
 from gmc_bench.envs.terms import NUMBERS, Kind, Term, checked_command, read_only
-from gmc_bench.sim.batch import FITTING_STATE, BatchSimulator
+from gmc_bench.sim.batch import BatchSimulator
 from gmc_bench.sim.ground_kernels import visit_cells
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.sim.loops import OPEN
@@ -503,7 +503,7 @@ class EnvironmentCore:
                 f"this state belongs to another task than {self.task.id!r} or to other bodies; use "
                 f"one of this task and these bodies"
             )
-        require_like(state, kept, "this state", FITTING_STATE)
+        require_fitting_state(state, kept)
         self.simulator.require_fitting(state)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import gymnasium
 import numpy as np
 
-from gmc_bench.core.arguments import require_like
+from gmc_bench.core.arguments import require_fitting_state
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_integer, require_seed
 from gmc_bench.core.types import Array, FloatArray
@@ -19,7 +19,6 @@ from gmc_bench.envs.morphology_vector_env import (
     refuse_render,
     reset_option,
 )
-from gmc_bench.sim.batch import FITTING_STATE
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
 
@@ -174,7 +173,7 @@ class MorphologyEnv(gymnasium.Env[Observation, FloatArray]):
             ConfigError: it is no state, or of another task, or of bodies of other sizes, or its
                 arrays are of other types; then nothing was taken over.
         """
-        require_like(state, {"ended": np.array(self._ended)}, "this state", FITTING_STATE)
+        require_fitting_state(state, {"ended": np.array(self._ended)})
         self.core.set_state(state)
         self._has_stream = True
         self._ended = bool(state["ended"])

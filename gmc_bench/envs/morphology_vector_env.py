@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
-from gmc_bench.core.arguments import require_finite, require_like
+from gmc_bench.core.arguments import FITTING_STATE, require_finite, require_fitting_state
 from gmc_bench.core.config import require_type, shown
 from gmc_bench.core.errors import ConfigError, reject_unknown
 from gmc_bench.core.integers import require_seed
@@ -18,7 +18,7 @@ from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntA
 from gmc_bench.envs.core import EnvironmentCore, StepResult
 from gmc_bench.envs.guide_table import GuideTable
 from gmc_bench.envs.terms import NUMBERS
-from gmc_bench.sim.batch import FITTING_STATE, require_streams, spawn_streams
+from gmc_bench.sim.batch import require_streams, spawn_streams
 from gmc_bench.sim.layout import CONTROL_LIMIT
 from gmc_bench.tasks.spec import Task
 from gmc_bench.tokens.spec import TokenSpec
@@ -359,7 +359,7 @@ class MorphologyVectorEnv(gymnasium.vector.VectorEnv[Observation, FloatArray, An
                 (nan); then nothing was taken over.
         """
         own = {"episode_return": self.episode_return, "sampling": self._sampling}
-        require_like(state, own, "this state", FITTING_STATE)
+        require_fitting_state(state, own)
         sampling = self._checked_sampling(state["sampling"])
         self.core.require_fitting(state)
         # Rows that break are reset within the same step, so that no state of this class has any.

@@ -8,7 +8,7 @@ import mujoco
 import numba
 import numpy as np
 
-from gmc_bench.core.arguments import require_like
+from gmc_bench.core.arguments import FITTING_STATE, require_fitting_state
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.integers import is_count, require_seed
 from gmc_bench.core.types import Array, BoolArray, DoubleArray, FloatArray, IntArray
@@ -35,10 +35,6 @@ MIN_IDLE = 256
 """Idle `MjData` kept for bodies that no row hosts. Making one anew takes about as long as ten
 control steps; without a bound, a batch would end up with at least one, of up to 2 MiB, for every
 body."""
-
-
-FITTING_STATE = "use one of as many environments of the same task and bodies"
-"""Advice in the error about a state that does not fit."""
 
 
 _pool_process: int | None = None
@@ -479,7 +475,7 @@ class BatchSimulator:
         own = self._kept()
         if self.ground:
             own["terrain_streams"] = self.ground.streams
-        require_like(state, own, "this state", FITTING_STATE)
+        require_fitting_state(state, own)
         require_streams(state["streams"], self.num_envs)
         for pair in np.asarray(state["friction"]).tolist() if self.has_drives else ():
             FrictionPair(*pair)
@@ -490,7 +486,7 @@ class BatchSimulator:
                 f"{FITTING_STATE}"
             )
         physics = np.empty(sum(self._state_sizes(index)))
-        require_like(state, {"physics": physics}, "this state", FITTING_STATE)
+        require_fitting_state(state, {"physics": physics})
 
     def _state_sizes(self, model_index: IntArray) -> list[int]:
         """Return how many numbers of `physics` belong to each row."""
