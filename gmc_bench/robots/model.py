@@ -62,18 +62,12 @@ class CompiledRobot:
         return data.xanchor[joints].copy(), data.xaxis[joints].copy()
 
 
-def compile_robot(
-    robot: Robot,
-    *,
-    terrain: HeightField | None = None,
-    contacts: bool = False,
-) -> CompiledRobot:
-    """Compile a robot on its ground.
+def compile_robot(robot: Robot, *, terrain: HeightField | None = None) -> CompiledRobot:
+    """Compile a robot on its ground, with sensors of the ground's forces, see `build_mjcf`.
 
     Args:
         robot: the robot.
         terrain: uneven ground; `None` = a plane at height 0.
-        contacts: whether to read the ground's forces, see `build_mjcf`.
 
     Returns:
         The model and its addresses.
@@ -82,7 +76,7 @@ def compile_robot(
         MorphologyError: MuJoCo refuses the robot; the message carries its reason.
     """
     try:
-        model = compile_mjcf(build_mjcf(robot, terrain=terrain, contacts=contacts))
+        model = compile_mjcf(build_mjcf(robot, terrain=terrain, contacts=True))
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise MorphologyError(

@@ -198,7 +198,7 @@ def compile_grounds(body: Robot, scene: Scene) -> list[CompiledRobot]:
         rng = np.random.default_rng(int(body.digest[:15], 16))
         cells = rng.uniform(0.0, height, (_ROUGH_CELLS, _ROUGH_CELLS))
         grounds.append(HeightField(heights=cells, half_extents=(ROUGH_REACH, ROUGH_REACH)))
-    return [compile_robot(body, terrain=ground, contacts=True) for ground in grounds]
+    return [compile_robot(body, terrain=ground) for ground in grounds]
 
 
 def drive_model(robot: CompiledRobot, scene: Scene) -> CompiledModel:

@@ -109,7 +109,7 @@ def test_the_same_body_in_a_file_stands_as_ours(robot, original):
 
 def test_ground_and_sensors_are_as_ours(original):
     ground = HeightField(heights=np.zeros((3, 3)), half_extents=(2.0, 2.0))
-    model = compile_robot(original(GO2), terrain=ground, contacts=True).model
+    model = compile_robot(original(GO2), terrain=ground).model
     assert (model.nhfield, model.nsensor, model.nsite) == (1, 5, 5)
 
 

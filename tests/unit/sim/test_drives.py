@@ -24,7 +24,7 @@ GRAVITY = 9.81
 
 @pytest.fixture(scope="module")
 def compiled():
-    return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
+    return {name: compile_robot(robot) for name, robot in ROBOTS.items()}
 
 
 def _rotation(quaternion):

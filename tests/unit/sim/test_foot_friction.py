@@ -17,7 +17,7 @@ GRAVITY, RADIUS = 9.81, 0.023
 
 @pytest.fixture(scope="module")
 def compiled():
-    return {name: compile_robot(robot, contacts=True) for name, robot in ROBOTS.items()}
+    return {name: compile_robot(robot) for name, robot in ROBOTS.items()}
 
 
 @pytest.mark.parametrize("rule", ["dynamic", "static", "mean"])
