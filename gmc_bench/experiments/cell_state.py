@@ -179,8 +179,8 @@ class SweepOverview:
     """Of each run, by name, in order."""
     time_left: float | None = None
     """Seconds until all are done, if anything is known."""
-    is_least: bool = False
-    """How long scoring takes is not known and comes on top of that."""
+    is_lower_bound: bool = False
+    """Scoring time is unknown and not included."""
     is_over: bool = False
     """It was begun, nothing is being run, and nothing will be without another start."""
 
@@ -196,7 +196,7 @@ class SweepOverview:
             "path": str(self.path),
             "counts": self.counts(),
             "time_left": self.time_left,
-            "is_least": self.is_least,
+            "is_lower_bound": self.is_lower_bound,
             "is_over": self.is_over,
             "runs": states,
         }

@@ -286,7 +286,7 @@ class Driver:
         with contextlib.suppress(StorageError):  # what is written next tells of a full disk
             self._write_failures()
         left = time_left((*self._given, *self._todo), self.runs, self.states, self._measured)
-        overview = SweepOverview(self.path, self.states, left.seconds, left.is_least, is_over)
+        overview = SweepOverview(self.path, self.states, left.seconds, left.is_lower_bound, is_over)
         self.emit(SweepMoved(overview))
         if is_over or self._reported - self._drawn >= PAGE_S:
             self._drawn = self._reported

@@ -142,8 +142,8 @@ class TimeLeft(NamedTuple):
 
     seconds: float | None
     """None if nothing is known."""
-    is_least: bool = False
-    """Scoring was not measured yet and comes on top."""
+    is_lower_bound: bool = False
+    """Scoring time is unknown and not included."""
 
 
 def time_left(
@@ -214,9 +214,9 @@ def describe_plan(
         "method", "suite", "task", "protocol", "bodies", "runs", "done", "env steps left",
         "time, one by one", "memory each",
     )  # fmt: skip
-    is_least = any(measured.scoring(runs[name]) is None for name in times)
+    is_lower_bound = any(measured.scoring(runs[name]) is None for name in times)
     lines = [aligned(headings, rows), ""]
-    lines.append(_conclusion(len(runs), list(times.values()), jobs, is_least=is_least))
+    lines.append(_conclusion(len(runs), list(times.values()), jobs, is_lower_bound=is_lower_bound))
     largest = sorted((memory for memory in memories if memory), reverse=True)
     if jobs and largest and len(largest) == len(memories):
         together = min(jobs, len(largest))
@@ -229,7 +229,7 @@ def describe_plan(
 
 
 def _conclusion(
-    runs: int, times: Sequence[float | None], jobs: int | None, *, is_least: bool
+    runs: int, times: Sequence[float | None], jobs: int | None, *, is_lower_bound: bool
 ) -> str:
     known = [seconds for seconds in times if seconds is not None]
     if unknown := len(times) - len(known):
@@ -237,7 +237,7 @@ def _conclusion(
             f"{runs:,} runs; the time of {unknown:,} is unknown: no record of such a run was "
             f"found, and the first one that is run will tell"
         )
-    text = f"{runs:,} runs; {about(sum(known), is_least=is_least)} one by one"
+    text = f"{runs:,} runs; {about(sum(known), is_lower_bound=is_lower_bound)} one by one"
     if not jobs or not known:
         return text
     together = min(jobs, len(known))

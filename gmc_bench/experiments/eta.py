@@ -149,8 +149,8 @@ class ETA:
         It is `unknown` before anything was measured, and while nothing is planned.
         """
         if self._launched is not None:
-            seconds, is_least = self._launched.time_left, self._launched.is_least
-            return "unknown" if seconds is None else about(seconds, is_least=is_least)
+            seconds, is_lower_bound = self._launched.time_left, self._launched.is_lower_bound
+            return "unknown" if seconds is None else about(seconds, is_lower_bound=is_lower_bound)
         speed = self._speed()
         if self._planned and not self._open:
             return self._text(0.0, 0)
@@ -185,7 +185,7 @@ class ETA:
         if training is None:
             return "unknown"
         mean = sum(self._scoring) / len(self._scoring) if self._scoring else 0.0
-        return about(training + runs * mean, is_least=not self._scoring and runs > 0)
+        return about(training + runs * mean, is_lower_bound=not self._scoring and runs > 0)
 
 
 def planned(config: RunConfig) -> int:
@@ -204,6 +204,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def about(seconds: float, *, is_least: bool) -> str:
-    """Return an estimated time span for readers; `is_least`: something was left out."""
-    return f"{'at least' if is_least else 'about'} {duration(seconds)}"
+def about(seconds: float, *, is_lower_bound: bool) -> str:
+    """Return an estimated time span for readers; `is_lower_bound`: something was left out."""
+    return f"{'at least' if is_lower_bound else 'about'} {duration(seconds)}"

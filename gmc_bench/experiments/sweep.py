@@ -421,7 +421,7 @@ class Sweep:
         measured = Measured()
         measured.add_states(self.runs, found.states)
         left = time_left(names, self.runs, found.states, measured)
-        return replace(found, time_left=left.seconds, is_least=left.is_least)
+        return replace(found, time_left=left.seconds, is_lower_bound=left.is_lower_bound)
 
     def _checked(self, found: SweepOverview) -> Iterator[tuple[str, CellState]]:
         """Yield the states of runs by name, told by records where no state vouches for those."""

@@ -82,7 +82,7 @@ def headline(overview: SweepOverview) -> str:
     if overview.is_over:
         return text
     seconds = overview.time_left
-    left = "unknown" if seconds is None else about(seconds, is_least=overview.is_least)
+    left = "unknown" if seconds is None else about(seconds, is_lower_bound=overview.is_lower_bound)
     return f"{text}; time left: {left}"
 
 

@@ -485,7 +485,7 @@ def test_a_table_says_of_each_run_what_is_known(tmp_path):
         "half": CellState(phase="stopped", env_steps=5, env_steps_planned=10),
         "bare": CellState(phase="finished"),
     }
-    overview = SweepOverview(tmp_path, states, time_left=100.0, is_least=True)
+    overview = SweepOverview(tmp_path, states, time_left=100.0, is_lower_bound=True)
     cells = {
         row.name: [*row.cells()[1:], row.share, row.reason] for row in rows_of(overview, PHASES)
     }
@@ -508,7 +508,7 @@ def test_a_table_says_of_each_run_what_is_known(tmp_path):
     order = ["on", "end", "queued", "broken", "half", "done", "bare", "new"]
     assert [row.split()[0] for row in rows] == order
     assert reason == "failed: broken: it broke"
-    assert headline(replace(overview, is_least=False)).endswith("; time left: about 2 min")
+    assert headline(replace(overview, is_lower_bound=False)).endswith("; time left: about 2 min")
     assert headline(replace(overview, time_left=None)).endswith("; time left: unknown")
     assert headline(replace(overview, is_over=True)).endswith(" 1 failed, 1 stopped")
 

@@ -215,10 +215,12 @@ def test_the_longest_run_is_waited_for(config, measured):
     states["b"] = replace(states["b"], env_steps=planned(config))
     left = time_left("ab", runs, states, measured)
     assert left.seconds == pytest.approx(107)  # and not the half of 107 and 7
-    assert not left.is_least
+    assert not left.is_lower_bound
     runs["c"] = replace(config, protocol=replace(config.protocol, name="lite"))
     states["c"] = CellState()
-    assert time_left("ac", runs, states, measured).is_least  # other episodes were never measured
+    assert time_left(
+        "ac", runs, states, measured
+    ).is_lower_bound  # other episodes were never measured
     assert time_left("", runs, states, measured).seconds == 0.0
     assert time_left("ab", runs, states, Measured()).seconds is None
 
@@ -244,7 +246,7 @@ def test_who_looks_at_a_sweep_learns_of_the_time_left_what_its_driver_knows(tmp_
             write_state(folder.path, "seed3", failed)
             found = Sweep.open(folder.path).overview()
     assert found.time_left == found.to_dict()["time_left"] == pytest.approx(90)
-    assert (found.to_dict()["is_least"], found.to_dict()["is_over"]) == (True, False)
+    assert (found.to_dict()["is_lower_bound"], found.to_dict()["is_over"]) == (True, False)
     assert headline(found).endswith("1 to do, 1 training, 1 failed; time left: at least 2 min")
     assert sweep.overview().time_left is None  # nobody runs it any more
     assert sweep.overview().to_dict()["is_over"]
