@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from gmc_bench.core.errors import ConfigError, did_you_mean
+from gmc_bench.core.config import fields_of
+from gmc_bench.core.errors import ConfigError, did_you_mean, reject_unknown
 from gmc_bench.robots.friction import FRICTION_RULES, FrictionRule
 from gmc_bench.robots.menagerie import ROBOT_SOURCES, RobotSource
 from gmc_bench.suites.measured import Heading
@@ -50,8 +51,5 @@ class FrictionOptions:
         Raises:
             ConfigError: an option or a value is unknown.
         """
-        known = [field.name for field in fields(cls)]
-        for name in content:
-            if name not in known:
-                raise ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")
+        reject_unknown(content, fields_of(cls), "a friction measurement")
         return cls(**content)

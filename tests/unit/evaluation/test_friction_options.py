@@ -18,7 +18,7 @@ def test_options_are_read_back_and_defaults_are_not_written():
         ({"heading": "hold"}, "unknown heading 'hold'; did you mean 'held'"),
         ({"rule": "two_state"}, "unknown friction rule 'two_state'; did you mean 'two-state'"),
         ({"robots": "menagery"}, "unknown robot source 'menagery'; did you mean 'menagerie'"),
-        ({"headings": "held"}, "unknown option 'headings'; did you mean 'heading'"),
+        ({"headings": "held"}, "measurement has no 'headings'; did you mean 'heading'"),
     ],
 )
 def test_unknown_options_are_refused(content, reason):
