@@ -78,6 +78,6 @@ def _show(found: "Evaluation") -> None:
         rows.append([name, item.split, item.mode, number(item.mean_return), number(length, 0)])
         if found.silent_limbs is not None:
             rows[-1].append(found.silent_limbs[item.split][item.body])
-    say(aligned([*headings, *(["unseen limb"] if found.silent_limbs is not None else [])], rows))
+    say(aligned([*headings, *(["hidden limb"] if found.silent_limbs is not None else [])], rows))
     say()
     say(aligned(HEADINGS, summarize(found.returns, found.scored.task.metres_per_return)))

@@ -426,7 +426,7 @@ def _contradictions(
     if any(type(body) is not Morphology for body in bodies.split(kept.split)):
         yield f"has 'silent_limbs', but the bodies of {bodies.id} are quadrupeds, not made of limbs"
     elif _limbs_of(silent, kept.split) != _silent(bodies, kept):
-        yield "names other unseen limbs in 'silent_limbs' than those that follow from its seed"
+        yield "names other hidden limbs in 'silent_limbs' than those that follow from its seed"
 
 
 def _limbs_of(silent: object, split: str) -> object:

@@ -290,7 +290,7 @@ class VariantPool:
     """Policies of a board on varied bodies, or with a limb unseen: labels are methods."""
 
     variation: str
-    """E.g. `dynamics-v1`; empty for one unseen limb on the train bodies."""
+    """E.g. `dynamics-v1`; empty for one hidden limb on the train bodies."""
     bodies: int
     """That are scored."""
     suite: str = "unimal-v1"

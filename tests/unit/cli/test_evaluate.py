@@ -1,4 +1,4 @@
-"""A finished run scored on other bodies and with an unseen limb."""
+"""A finished run scored on other bodies and with an hidden limb."""
 
 import json
 import shutil
@@ -112,7 +112,7 @@ def test_the_unseen_limb_is_named_and_changes_the_returns(run, gmc, tiny_set):
         assert before["episodes"] != after["episodes"]
     code, out, _ = gmc("evaluate", "run", "--sensor-dropout", "--split", "test")
     assert code == 0
-    assert "unseen limb" in out
+    assert "hidden limb" in out
     assert found["silent_limbs"]["test"]["biped"] in out
     assert "\ntest, deterministic, unseen bodies" in out  # the summary is of all bodies
 

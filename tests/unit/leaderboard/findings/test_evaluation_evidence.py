@@ -129,7 +129,7 @@ def test_an_unseen_limb_is_the_one_that_the_seed_draws(
     assert drawn != draw_silent_limbs(bodies, 0).tolist()
     for other in ("x", {"train": limbs}, {"test": dict.fromkeys(limbs, "torso")}):
         (tmp_path / "e.json").write_text(json.dumps(_evaluation(tiny_set, silent_limbs=other)))
-        with pytest.raises(RecordError, match="names other unseen limbs in 'silent_limbs'"):
+        with pytest.raises(RecordError, match="names other hidden limbs in 'silent_limbs'"):
             keep_all([tmp_path / "e.json"], tmp_path)
 
 
@@ -314,7 +314,7 @@ def test_scores_on_other_bodies_count_for_policies_with_a_record() -> None:
     # One policy is neither another seed nor another method.
     assert seeds(first, _varied(records[0], seed=2)) == seeds(first)
     assert seeds(first, _varied(records[0], method="swat")) == seeds(first)
-    # Fewer episodes or bodies than asked for, an unseen limb and train bodies are other scores.
+    # Fewer episodes or bodies than asked for, an hidden limb and train bodies are other scores.
     for change in ({"episodes": 1}, {"bodies": 800}, {"sensor_dropout": True}, {"split": "train"}):
         assert seeds(first.model_copy(update=change), second) == {}
     other = BodySetId(id="unimals_100", digest=digest_of("other"))
