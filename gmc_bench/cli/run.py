@@ -54,8 +54,9 @@ def add_options(parser: Parser) -> None:
     add = parser.add_argument
     add("--method", metavar="M", help="registered method, or FILE.py:SPEC")
     add("--suite", metavar="S", help="suite, with or without its version")
+    # A later --task replaces an earlier one: the Makefile passes one.
     text = "only these tasks (default: all of the suite)"
-    add("--task", metavar="T", nargs="+", action="store", help=text)  # make run has one before
+    add("--task", metavar="T", nargs="+", action="store", help=text)
     add("--protocol", metavar="P", help="smoke, lite, standard or paper (default: lite)")
     text = "variant of the method; any but the protocol's (the default) makes the run unofficial"
     add("--preset", metavar="P", help=text)
