@@ -103,8 +103,8 @@ class EnvironmentCore:
         _require_heights(task, self.spec)
         _require_own_groups(task, self.spec)
         models = compile_models(morphologies, task.scene)
-        self._grounds = task.scene.num_grounds
-        self.table = build_table(models[:: self._grounds], self.spec)
+        grounds = task.scene.num_grounds
+        self.table = build_table(models[::grounds], self.spec)
         self.simulator = BatchSimulator(models, num_envs, self.table.layout, num_threads)
         self.num_envs = num_envs
         shape = (num_envs, self.spec.max_limbs, self.spec.num_dynamic)
@@ -143,7 +143,7 @@ class EnvironmentCore:
                 model.robot.robot.pose.base_height
                 if model.robot
                 else model.morphology.limbs[0].position[2] - task.floor_clearance
-                for model in models[:: task.scene.num_grounds]
+                for model in models[::grounds]
             ]
         )
         self.command: DoubleArray = np.zeros(

@@ -106,7 +106,7 @@ def fit_line(series: MethodRuns) -> FittedLine | None:
     return FittedLine(line.intercept, line.slope, low, high, p_bent)
 
 
-def crossing(first: MethodRuns, second: MethodRuns, seed: int = 0) -> Crossing | None:
+def crossing(first: MethodRuns, second: MethodRuns) -> Crossing | None:
     """Return where two lines meet, with an interval over runs.
 
     The interval is that of a bootstrap that draws, for each method and number of bodies on its
@@ -127,7 +127,7 @@ def crossing(first: MethodRuns, second: MethodRuns, seed: int = 0) -> Crossing |
     count = None if here is None else float(10**here)
     if any(np.unique(s.counts, return_counts=True)[1].min() < 2 for s in (first, second)):
         return Crossing(count, None, None, None)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     found = [
         place
         for _ in range(RESAMPLES)

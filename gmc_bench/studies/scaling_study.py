@@ -383,7 +383,7 @@ def _result(
 
 def _show(settings: dict[str, Any], found: Measurements, path: Path) -> None:
     """Write tables and pictures."""
-    write_atomic(path / TABLE, markdown_page(found, "Scaling", _notes(settings)).encode())
+    write_atomic(path / TABLE, markdown_page(found, _notes(settings)).encode())
     write_atomic(path / CELLS, csv_page(found).encode())
     for axis in AXES:
         picture = draw_scaling(found, axis)

@@ -92,9 +92,9 @@ def size_table(found: Measurements, quantities: Sequence[Quantity]) -> Table:
     return Table(headings, rows, f"Costs over {axis}")
 
 
-def markdown_page(found: Measurements, title: str, notes: tuple[str, ...]) -> str:
+def markdown_page(found: Measurements, notes: tuple[str, ...]) -> str:
     """Return all tables as one page: exponents first, then every quantity."""
-    parts = [f"# {title}", *notes]
+    parts = ["# Scaling", *notes]
     for axis in AXES:
         shown = [quantity for quantity in of_axis(axis) if found.methods(quantity)]
         if shown:

@@ -184,13 +184,13 @@ def model_of(episode: PlayedEpisode) -> Any:
     core.simulator.streams[0] = streams[episode.number]
     core.reset(np.array([0]), np.array([0]))
     assert np.array_equal(core.simulator.data(0).qpos, episode.states[0]), "another start state"
-    return model_of_row(core, 0)
+    return model_of_first_row(core)
 
 
-def model_of_row(core: EnvironmentCore, row: int) -> Any:
-    """Return the `mujoco.MjModel` in which a row is drawn, on the ground that it is on now."""
+def model_of_first_row(core: EnvironmentCore) -> Any:
+    """Return the `mujoco.MjModel` in which row 0 is drawn, on the ground that it is on now."""
     simulator, task = core.simulator, core.task
-    compiled = simulator.models[int(simulator.model_index[row])]
+    compiled = simulator.models[int(simulator.model_index[0])]
     if compiled.robot is not None:
         from gmc_bench.rendering.robots import drawing_robot
 
@@ -198,5 +198,5 @@ def model_of_row(core: EnvironmentCore, row: int) -> Any:
     assert isinstance(compiled.body, Morphology)
     square = task.grid.cell_size if task.grid else SQUARE
     model = drawing_model(compiled.body, task.scene, square=square)
-    put_terrain(model, copy_terrain(core, row))
+    put_terrain(model, copy_terrain(core, 0))
     return model

@@ -16,7 +16,7 @@ from gmc_bench.experiments.session import Session
 from gmc_bench.policies.policy import Policy
 from gmc_bench.policies.torch_state import torch_threads
 from gmc_bench.rendering.scene import SQUARE
-from gmc_bench.rendering.web.episodes import model_of_row
+from gmc_bench.rendering.web.episodes import model_of_first_row
 from gmc_bench.rendering.web.motion import place_bodies
 from gmc_bench.rendering.web.shapes import describe_model
 
@@ -217,7 +217,7 @@ class LiveSimulation:
 
     def _describe(self) -> None:
         task = self._contestant.session.task
-        self._model = model_of_row(self._core, 0)
+        self._model = model_of_first_row(self._core)
         self._data = mujoco.MjData(self._model)
         bodies = [body.name for body in self._contestant.bodies]
         self.number += 1

@@ -61,7 +61,7 @@ def test_over_bodies_there_is_a_row_per_quantity(found):
 
 
 def test_the_page_holds_all_tables_and_notes(found):
-    page = markdown_page(found, "Scaling", ("One thread.",))
+    page = markdown_page(found, ("One thread.",))
     assert page.startswith("# Scaling\n\nOne thread.\n\n## Exponents over tokens\n")
     for part in ("## Costs over tokens", "## Exponents over bodies", "## Costs over bodies"):
         assert f"\n{part}\n" in page
