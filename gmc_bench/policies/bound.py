@@ -131,9 +131,9 @@ class BoundPolicy:
         dynamic = self.arranged(shown.dynamic, shown.morphology_index, self.sequences)
         heights = None
         if shown.height_map is not None:
-            heights = _moved(shown.height_map.copy(), device)
-        index = _moved(self.sequences.copy(), device)
-        return TokenBatch(self.table, index, _moved(dynamic, device), heights)
+            heights = _to_device(shown.height_map.copy(), device)
+        index = _to_device(self.sequences.copy(), device)
+        return TokenBatch(self.table, index, _to_device(dynamic, device), heights)
 
     def choose(self, tokens: TokenBatch, pick: Pick | None = None) -> torch.Tensor:
         """Choose actions and remember them.
@@ -196,7 +196,7 @@ def token_table(
     ).to(device)
 
 
-def _moved(values: Array, device: torch.device) -> torch.Tensor:
+def _to_device(values: Array, device: torch.device) -> torch.Tensor:
     """Return an array on a device; a GPU fetches it while this process goes on."""
     found = torch.from_numpy(values)
     if device.type != "cuda":

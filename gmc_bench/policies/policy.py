@@ -255,7 +255,7 @@ class Policy:
         # A file is found again from other working folders, too.
         name = lasting_target(method) if isinstance(method, str) else method.id
         return cls(
-            _moved(model, options.device),
+            _model_on(model, options.device),
             normalizer,
             order=options.order,
             method=name,
@@ -608,7 +608,7 @@ def _init_per_body_weights(bank: ActorCritic, streams: BodyStreams, options: Pol
             whole[body] = part[0]
 
 
-def _moved(model: ActorCritic, device: str) -> ActorCritic:
+def _model_on(model: ActorCritic, device: str) -> ActorCritic:
     """Return networks on a device.
 
     Raises:

@@ -8,10 +8,10 @@ from gmc_bench.core.types import DoubleArray
 from gmc_bench.robots.friction import FrictionPair
 from gmc_bench.tasks.spec import Draw
 
-Event = Callable[[Draw], DoubleArray]
+EventFunction = Callable[[Draw], DoubleArray]
 
 
-def one_of_pairs(pairs: Sequence[FrictionPair]) -> Event:
+def one_of_pairs(pairs: Sequence[FrictionPair]) -> EventFunction:
     """Return an event for `friction`: one of several pairs, each as likely."""
     known = tuple((pair.static, pair.dynamic) for pair in pairs)
 
@@ -24,7 +24,7 @@ def one_of_pairs(pairs: Sequence[FrictionPair]) -> Event:
     return event
 
 
-def factor(low: float, high: float) -> Event:
+def factor(low: float, high: float) -> EventFunction:
     """Return an event for `strength` or `base_mass`: a factor from U(low, high)."""
 
     def event(draw: Draw) -> DoubleArray:
@@ -40,7 +40,7 @@ def any_heading(draw: Draw) -> DoubleArray:
     return found
 
 
-def within(*half_widths: float) -> Event:
+def within(*half_widths: float) -> EventFunction:
     """Return an event that adds a number from U(-h, h) to each of the first coordinates.
 
     Args:
@@ -54,7 +54,7 @@ def within(*half_widths: float) -> Event:
     return event
 
 
-def per_joint(half_width: float) -> Event:
+def per_joint(half_width: float) -> EventFunction:
     """Return an event that adds a number from U(-half_width, half_width) to each joint, rad."""
 
     def event(draw: Draw) -> DoubleArray:

@@ -88,8 +88,8 @@ class Collector:
 
     def _begin(self, rows: IntArray) -> None:
         """Forget what happened in some environments, and draw what is shown of their bodies."""
-        shown, body = self.bound.serialization, self._seen.morphology_index[rows]
-        if len(shown) == len(shown.count):  # there is no choice
+        serialization, body = self.bound.serialization, self._seen.morphology_index[rows]
+        if len(serialization) == len(serialization.count):  # there is no choice
             if len(rows):
                 self.bound.start(rows, body)
             return
@@ -98,7 +98,7 @@ class Collector:
             return
         first = sum(counts[: self.learner.group.rank])
         drawn = torch.rand(sum(counts), generator=self.drawing, dtype=torch.float64).numpy()
-        self.bound.start(rows, shown.choose(body, drawn[first : first + len(rows)]))
+        self.bound.start(rows, serialization.choose(body, drawn[first : first + len(rows)]))
 
     def collect(self, buffer: RolloutBuffer) -> None:
         """Fill the buffer with one rollout."""
@@ -191,13 +191,15 @@ class Collector:
         bound, device = self.bound, buffer.dynamic.device
         for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
             sequence = bound.sequences[row : row + 1]
-            shown = bound.arranged(final_obs[row]["dynamic"][None], np.array([body]), sequence)[0]
+            features = bound.arranged(final_obs[row]["dynamic"][None], np.array([body]), sequence)[
+                0
+            ]
             heights = final_obs[row].get("height_map", np.zeros(0, np.float32))
             buffer.truncations.append(
                 Truncation(
                     t,
                     int(row),
-                    torch.from_numpy(shown).to(device),
+                    torch.from_numpy(features).to(device),
                     torch.from_numpy(heights).to(device),
                     bound.state[row].clone(),
                 )
