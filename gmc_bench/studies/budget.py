@@ -10,17 +10,16 @@ import numpy as np
 
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray, IntArray
-from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
 from gmc_bench.leaderboard.statistics import CONFIDENCE
 from gmc_bench.records.breakdown import scored
 from gmc_bench.records.drawing import COLOURS
 from gmc_bench.records.kinship import contents, geometry_clusters
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
-from gmc_bench.studies.outcome import SCORES, Outcome, runs_of, summarize
+from gmc_bench.studies.outcome import SCORES, Outcome, learning_curve_of, runs_of, summarize
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Arm, Study
-from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs
+from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs, env_steps_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,11 +113,10 @@ def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     rows = []
     for task, arm in _variants(outcomes):
         runs = runs_of(outcomes, task, arm)
-        steps = {run.record.env_steps for run in runs if run.record}
         rows.append(
             (
                 task, arm.parts["Method"], arm.parts["Budget"],
-                " ".join(f"{number:,}" for number in sorted(steps)) or INCOMPLETE,
+                env_steps_text(runs),
                 count_runs(runs), *(cell_text(runs, number, 1) for _, number in SCORES),
                 _place(outcomes, task, arm),
             )
@@ -158,11 +156,7 @@ def draw_budgets(study: Study, outcomes: Sequence[Outcome]) -> bytes:
     def draw(axes: "Axes", key: tuple[str, str]) -> None:
         ends = []
         for arm, colour in zip(methods[key], itertools.cycle(COLOURS.values()), strict=False):
-            records = [run.record for run in runs_of(outcomes, key[0], arm)]
-            curves = [record.learning_curve for record in records if record is not None]
-            if len(curves) < len(records):
-                continue
-            curve = mean_curve(*common_curves(curves))
+            curve = learning_curve_of(runs_of(outcomes, key[0], arm))
             if curve is not None:
                 label = arm.parts["Budget"]
                 axes.plot(curve.env_steps, curve.mean, color=colour, label=label, linewidth=1.4)

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gmc_bench.leaderboard.learning_curve import common_curves, mean_curve
 from gmc_bench.records.drawing import COLOURS
 from gmc_bench.robots.friction import FRICTION_PAIRS
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.friction_table import METRICS, friction_number
-from gmc_bench.studies.outcome import Number, Outcome, runs_of, summarize
+from gmc_bench.studies.outcome import Number, Outcome, learning_curve_of, runs_of, summarize
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.table import PROBES
@@ -29,11 +28,7 @@ def draw_curves(study: Study, outcomes: Sequence[Outcome]) -> bytes:
 
     def draw(axes: "Axes", task: str) -> None:
         for arm, colour in zip(study.arms, cycle(COLOURS.values()), strict=False):
-            runs = runs_of(outcomes, task, arm)
-            records = [run.record for run in runs if run.record is not None]
-            if not records or len(records) < len(runs):
-                continue
-            curve = mean_curve(*common_curves([record.learning_curve for record in records]))
+            curve = learning_curve_of(runs_of(outcomes, task, arm))
             if curve is None:
                 continue
             axes.plot(curve.env_steps, curve.mean, color=colour, label=arm.label, linewidth=1.6)

@@ -21,7 +21,7 @@ from gmc_bench.studies.outcome import SCORES, Number, Outcome
 from gmc_bench.studies.panels import draw_panels
 from gmc_bench.studies.schema import Study
 from gmc_bench.studies.straight_line import StraightLine, fit_straight_line
-from gmc_bench.studies.table import INCOMPLETE, NONE, cell_text, count_runs, why_none
+from gmc_bench.studies.table import NONE, cell_text, count_runs, env_steps_text, why_none
 from gmc_bench.suites.schema import short_name
 
 if TYPE_CHECKING:
@@ -196,11 +196,10 @@ def score_table(study: Study, outcomes: Sequence[Outcome]) -> Table:
     for task, method in _places(outcomes):
         for count in _counts(outcomes):
             runs = [o for o in _of(outcomes, task, method) if o.arm.parts[COUNT] == count]
-            steps = {run.record.env_steps for run in runs if run.record}
             rows.append(
                 (
                     task, method, count,
-                    " ".join(f"{number:,}" for number in sorted(steps)) or INCOMPLETE,
+                    env_steps_text(runs),
                     count_runs(runs), *(cell_text(runs, number, 1) for _, number in SCORES),
                     cell_text(runs, _gap, 1),
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gmc_bench.leaderboard.learning_curve import common_curves, curve_area
+from gmc_bench.leaderboard.learning_curve import Curve, common_curves, curve_area, mean_curve
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies.schema import Arm
 
@@ -68,6 +68,14 @@ def area(outcome: Outcome) -> float | None:
         return None
     found = curve_area(*common_curves([outcome.record.learning_curve]))
     return None if found is None else found.value
+
+
+def learning_curve_of(runs: Sequence[Outcome]) -> Curve | None:
+    """Return the mean learning curve of runs; `None` unless all are finished, or without any."""
+    curves = [run.record.learning_curve for run in runs if run.record is not None]
+    if not curves or len(curves) < len(runs):
+        return None
+    return mean_curve(*common_curves(curves))
 
 
 def measured(name: str, factor: float = 1.0) -> Number:

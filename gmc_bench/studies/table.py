@@ -181,7 +181,15 @@ def count_runs(runs: Sequence[Outcome]) -> str:
 
 def _parameters(runs: Sequence[Outcome]) -> str:
     """Return the parameters of actor and critic together, which all seeds share."""
-    found = {run.record.parameters for run in runs if run.record}
+    return _counts_text({run.record.parameters for run in runs if run.record})
+
+
+def env_steps_text(runs: Sequence[Outcome]) -> str:
+    """Return the control steps that finished runs were trained for, usually one number."""
+    return _counts_text({run.record.env_steps for run in runs if run.record})
+
+
+def _counts_text(found: set[int]) -> str:
     return ", ".join(f"{number:,}" for number in sorted(found)) or INCOMPLETE
 
 

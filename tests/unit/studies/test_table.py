@@ -24,6 +24,7 @@ from gmc_bench.studies.table import (
     INCOMPLETE,
     PROBES,
     PUBLISHED,
+    env_steps_text,
     gait_table,
     probe_table,
     sibling_table,
@@ -174,6 +175,16 @@ def test_a_row_of_the_gait_table_has_every_number_under_its_heading():
     assert column(table, "Regularity") == ["0.75", "-", INCOMPLETE, INCOMPLETE]
     assert column(table, "Method") == ["demo", "demo", arm.label, "demo"]
     assert column(table, "Body") == ["a", "a", INCOMPLETE, INCOMPLETE]
+
+
+def test_env_steps_that_differ_are_all_named():
+    record = make_record()
+    runs = [
+        Outcome(COMPONENTS.arms[2], FT, seed, record.model_copy(update={"env_steps": steps}))
+        for seed, steps in enumerate((3000, 2000, 3000))
+    ]
+    assert env_steps_text(runs) == "2,000, 3,000"
+    assert env_steps_text([]) == INCOMPLETE
 
 
 def test_files_hold_every_cell():
