@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 PERMANENT = (
     ConfigError, PluginError, UnknownNameError, MorphologySetError, TrainingDivergedError
 )  # fmt: skip
-"""Errors that a run meets again however often it is tried."""
+"""Errors that a retry cannot fix."""
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that ask a worker to write a checkpoint and end."""
 FINISHED, FAILED, STOPPED, HELD = 0, 1, 3, 4
 """Exit codes of a worker."""
 _WRITE_S = 2.0
-"""Seconds between two states at least, so that a file server has little to do."""
+"""Minimum seconds between state writes, to spare network file systems."""
 _IN_USE_S = 2 * TIMEOUT_S
 """Seconds to wait for a folder whose last holder may be gone."""
 

@@ -19,7 +19,7 @@ from gmc_bench.training.run_config import RunConfig
 
 
 class RunStoppedError(Exception):
-    """A listener wants a run to end here, to go on later; it is no failure."""
+    """Raised by a listener to stop a run at a checkpoint, to be resumed later; not a failure."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TrainingFinished(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """How far something is that takes long and is no training, e.g. the scoring of a policy."""
+    """Progress of a long operation other than training, e.g. the scoring of a policy."""
 
     what: str
     """What is going on, e.g. `score`."""
