@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gmc_bench.core.table import aligned, number
 from gmc_bench.experiments.eta import ETA, planned
 from gmc_bench.experiments.method import method_of
-from gmc_bench.records.breakdown import scored
-from gmc_bench.records.kinship import mean_return
+from gmc_bench.records.kinship import mean_return, scored
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.summary import ends
 from gmc_bench.suites import SUITES

@@ -4,7 +4,6 @@ Only complete rows are analysed. A statistic never averages over what is missing
 missing seed, body or metric has no entry here.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,8 +34,7 @@ from gmc_bench.leaderboard.statistics import (
     run_interval,
     worst_decile,
 )
-from gmc_bench.records.breakdown import scored
-from gmc_bench.records.kinship import contents, geometry_clusters
+from gmc_bench.records.kinship import content_means, geometry_clusters, scored
 from gmc_bench.records.schema import Mode, Split
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.records.units import metres_per_return
@@ -313,8 +311,7 @@ def analyse_row(row: Row) -> RowAnalysis:
 
 def _clusters(run: StoredRecord, split: Split) -> IntArray:
     """Return cluster labels (B,), equal for bodies of one geometry; all differ if unknown."""
-    found = [same[0] for same in contents(scored(run.record.returns, split))]
-    return geometry_clusters(found)
+    return geometry_clusters(scored(run.record.returns, split))
 
 
 def _score_matrix(
@@ -324,13 +321,7 @@ def _score_matrix(
 
     Bodies of equal content are one, named after the first, with the mean of their scores.
     """
-    found = [
-        {
-            same[0].body: math.fsum(item.mean_return for item in same) / len(same)
-            for same in contents(scored(run.record.returns, split, mode))
-        }
-        for run in runs
-    ]
+    found = [content_means(scored(run.record.returns, split, mode)) for run in runs]
     bodies = tuple(found[0])
     for run, scores in zip(runs, found, strict=True):
         if scores.keys() != found[0].keys():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gmc_bench.core.table import number
 from gmc_bench.leaderboard.analysis import REPEATED_LOOKS_FACTOR, RowAnalysis, TableAnalysis
 from gmc_bench.leaderboard.comparison import share_a_letter
-from gmc_bench.records.breakdown import scored
+from gmc_bench.records.kinship import scored
 
 FEW_RUNS = 2
 """Runs with which a t-interval is too wide to be of use."""

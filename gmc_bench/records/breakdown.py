@@ -1,26 +1,15 @@
-"""Returns that count as a score, and the groups of bodies that it is broken down by."""
+"""Groups of bodies that a score is broken down by."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from gmc_bench.core.types import Mode, Split
-from gmc_bench.records.kinship import by_novelty, by_run
+from gmc_bench.core.types import Split
+from gmc_bench.records.kinship import by_novelty, by_run, scored
 from gmc_bench.records.parts import AHEAD, BodyReturns, FrictionResult
 
 LIMBS_PER_GROUP = 5
 """Numbers of limbs that share a group: 5 to 9, 10 to 14, ..."""
 MIN_RANGE = 10
 """Bodies whose numbers of limbs differ by less are not broken down."""
-
-
-def scored(
-    returns: Iterable[BodyReturns], split: Split, mode: Mode = "deterministic"
-) -> list[BodyReturns]:
-    """Return the returns that count towards a split's score: on `test`, of unseen bodies only."""
-    return [
-        item
-        for item in returns
-        if (item.split, item.mode) == (split, mode) and (split == "train" or not item.seen_in_train)
-    ]
 
 
 def groups(returns: Sequence[BodyReturns], split: Split) -> dict[str, list[BodyReturns]]:

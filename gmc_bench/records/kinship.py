@@ -1,4 +1,4 @@
-"""Kinship of scored bodies: which of them repeat, and what test bodies share with train bodies."""
+"""Which bodies count towards a score, which repeat, and which are kin of train bodies."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gmc_bench.core.types import IntArray
+from gmc_bench.core.types import IntArray, Mode, Split
 from gmc_bench.records.parts import BodyReturns
 
 MAX_RUNS = 8
@@ -28,12 +28,23 @@ def geometry(item: BodyReturns) -> str | None:
     return item.geometry or _published().get(item.body_digest, (None, None))[1]
 
 
+def scored(
+    returns: Iterable[BodyReturns], split: Split, mode: Mode = "deterministic"
+) -> list[BodyReturns]:
+    """Return the returns that count towards a split's score: on `test`, of unseen bodies only."""
+    return [
+        item
+        for item in returns
+        if (item.split, item.mode) == (split, mode) and (split == "train" or not item.seen_in_train)
+    ]
+
+
 def geometry_clusters(items: Sequence[BodyReturns]) -> IntArray:
-    """Return cluster labels (B,), equal where bodies share a geometry.
+    """Return cluster labels (C,) of the C `contents` of bodies, equal where they share a geometry.
 
     A body of unknown geometry is a cluster of its own.
     """
-    labels = [geometry(item) or item.body_digest for item in items]
+    labels = [geometry(same[0]) or same[0].body_digest for same in contents(items)]
     found: IntArray = np.unique(np.array(labels), return_inverse=True)[1].astype(np.int64)
     return found
 
@@ -56,9 +67,14 @@ def contents(items: Iterable[BodyReturns]) -> list[list[BodyReturns]]:
     return list(found.values())
 
 
+def content_means(items: Iterable[BodyReturns]) -> dict[str, float]:
+    """Return the mean return of each of the `contents` of bodies, by the name of its first one."""
+    return {same[0].body: _mean([item.mean_return for item in same]) for same in contents(items)}
+
+
 def mean_return(items: Iterable[BodyReturns]) -> float | None:
     """Return the mean over bodies, each content counted once; `None` without any."""
-    means = [_mean([item.mean_return for item in same]) for same in contents(items)]
+    means = list(content_means(items).values())
     return _mean(means) if means else None
 
 

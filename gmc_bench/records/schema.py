@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from gmc_bench.core.config import config_digest
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.core.types import Mode, Split
-from gmc_bench.records.kinship import mean_return
+from gmc_bench.records.kinship import mean_return, scored
 from gmc_bench.records.parts import (
     Amount,
     BodyReturns,
@@ -354,16 +354,15 @@ class RunRecord(RecordPart):
         tested = self.controller == "shared" and "test" in rules.get("splits", ("test",))
         return "test" if tested else "train"
 
-    def score(self, split: Split, mode: Mode, include_seen: bool = False) -> float | None:
+    def score(self, split: Split, mode: Mode) -> float | None:
         """Return the mean over bodies of the mean return over episodes.
 
-        A body that the set lists more than once, under several names, counts once.
+        A body that the set lists more than once, under several names, counts once; test bodies
+        that were trained on do not count, so that the test score is a zero-shot score.
 
         Args:
             split: `train` or `test`.
             mode: how actions were chosen.
-            include_seen: also count test bodies that are train bodies; without it the test score
-                is a zero-shot score. Train bodies are always counted.
 
         Returns:
             The score in units of the task's return; `None`, never a mean of what happens to be
@@ -381,6 +380,4 @@ class RunRecord(RecordPart):
         results = [item for item in self.returns if (item.split, item.mode) == (split, mode)]
         if self.status != "complete" or len(results) != self._num_bodies(split):
             return None
-        return mean_return(
-            item for item in results if split == "train" or include_seen or not item.seen_in_train
-        )
+        return mean_return(scored(results, split, mode))

@@ -11,9 +11,8 @@ from gmc_bench.records.breakdown import (
     direction_means,
     friction_means,
     groups,
-    scored,
 )
-from gmc_bench.records.kinship import contents, mean_return
+from gmc_bench.records.kinship import content_means, contents, mean_return, scored
 from gmc_bench.records.schema import BodyReturns, RunRecord
 from gmc_bench.records.units import metres_per_return
 
@@ -50,13 +49,12 @@ def summarize(
 
 def _summary_row(label: str, items: list[BodyReturns], metres: float | None) -> list[str]:
     """Return the cells of some bodies; one that is listed twice, under two names, counts once."""
-    bodies = contents(items)
-    means = [fmean(item.mean_return for item in same) for same in bodies]
+    means = content_means(items).values()
     length, early = ends(items)
     mean = mean_return(items)
     return [
         label,
-        str(len(bodies)),
+        str(len(means)),
         number(mean),
         number(None if mean is None or metres is None else metres * mean, 2),
         number(min(means)),

@@ -1,7 +1,6 @@
 """Agreement of the rankings of methods after trainings of several lengths."""
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,9 +10,8 @@ import numpy as np
 from gmc_bench.core.table import Table
 from gmc_bench.core.types import DoubleArray, IntArray
 from gmc_bench.leaderboard.statistics import CONFIDENCE
-from gmc_bench.records.breakdown import scored
 from gmc_bench.records.drawing import COLOURS
-from gmc_bench.records.kinship import contents, geometry_clusters
+from gmc_bench.records.kinship import content_means, geometry_clusters, scored
 from gmc_bench.records.schema import RunRecord, Split
 from gmc_bench.studies import outcome as read
 from gmc_bench.studies.outcome import SCORES, Outcome, learning_curve_of, runs_of, summarize
@@ -216,10 +214,7 @@ def _scores(runs: Sequence[Outcome], label: str) -> DoubleArray | None:
 
 def _by_body(record: RunRecord, split: Split) -> list[float]:
     """Return what `RunRecord.score` averages: bodies by name, each content once."""
-    return [
-        math.fsum(item.mean_return for item in same) / len(same)
-        for same in contents(scored(record.returns, split))
-    ]
+    return list(content_means(scored(record.returns, split)).values())
 
 
 def _clusters(outcomes: Sequence[Outcome], task: str) -> IntArray | None:
@@ -229,7 +224,7 @@ def _clusters(outcomes: Sequence[Outcome], task: str) -> IntArray | None:
     )
     if record is None:
         return None
-    return geometry_clusters([same[0] for same in contents(scored(record.returns, "test"))])
+    return geometry_clusters(scored(record.returns, "test"))
 
 
 def _cells(

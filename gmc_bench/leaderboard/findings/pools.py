@@ -10,9 +10,9 @@ from gmc_bench.leaderboard.findings.evidence import Evidence, is_set
 from gmc_bench.leaderboard.measured import is_measured_as_today
 from gmc_bench.leaderboard.overview import row_of_each_method, rows_by_method
 from gmc_bench.leaderboard.references import NO_ACTION
-from gmc_bench.records.breakdown import by_loops, friction_means, scored
+from gmc_bench.records.breakdown import by_loops, friction_means
 from gmc_bench.records.kept import EVALUATIONS, KeptStudy, StudyNumbers
-from gmc_bench.records.kinship import mean_return
+from gmc_bench.records.kinship import mean_return, scored
 from gmc_bench.records.schema import RunRecord
 from gmc_bench.records.store import StoredRecord
 from gmc_bench.suites import SUITES

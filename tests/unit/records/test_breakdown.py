@@ -1,5 +1,11 @@
 from gmc_bench.records.breakdown import by_limbs, by_loops, direction_means, friction_means
-from gmc_bench.records.kinship import by_run, geometry, geometry_clusters, limb_tree
+from gmc_bench.records.kinship import (
+    by_run,
+    content_means,
+    geometry,
+    geometry_clusters,
+    limb_tree,
+)
 from gmc_bench.records.parts import FrictionResult, LoopResiduals
 from gmc_bench.records.summary import summarize
 from tests.support.records import make_friction, make_returns
@@ -68,6 +74,13 @@ def test_bodies_of_unknown_geometry_are_each_alone():
     clusters = geometry_clusters([first, same[0], third, same[1]])
     assert clusters[1] == clusters[3]
     assert len(set(clusters.tolist())) == 3
+
+
+def test_a_body_under_two_names_is_one_content():
+    first, other, again = make_returns("test", {"a": [1.0], "b": [5.0], "c": [2.0, 4.0]})
+    again = again.model_copy(update={"body_digest": first.body_digest})
+    assert content_means([again, other, first]) == {"a": 2.0, "b": 5.0}
+    assert len(geometry_clusters([again, other, first])) == 2
 
 
 def test_the_kin_of_published_bodies_is_known_where_a_record_does_not_state_it():

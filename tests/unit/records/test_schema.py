@@ -20,8 +20,6 @@ def test_scores_by_hand() -> None:
     record = make_record()
     assert record.score("train", "deterministic") == 150.0
     assert record.score("test", "deterministic") == 30.0
-    # All three test bodies: (180 + 20 + 40) / 3.
-    assert record.score("test", "deterministic", include_seen=True) == 80.0
 
 
 def test_score_weighs_bodies_not_episodes() -> None:
@@ -32,7 +30,6 @@ def test_score_weighs_bodies_not_episodes() -> None:
 def test_a_missing_body_makes_the_score_none_not_a_mean_of_the_rest() -> None:
     record = make_record(returns=TRAIN + make_returns("test", {"c": [10.0], "d": [40.0]}))
     assert record.score("test", "deterministic") is None
-    assert record.score("test", "deterministic", include_seen=True) is None
     assert record.score("train", "deterministic") == 150.0
 
 
@@ -48,7 +45,6 @@ def test_no_zero_shot_score_when_every_test_body_was_seen() -> None:
     test = make_returns("test", {"b": [1.0], "x": [2.0], "y": [3.0]}, seen={"b", "x", "y"})
     record = make_record(returns=test)
     assert record.score("test", "deterministic") is None
-    assert record.score("test", "deterministic", include_seen=True) == 2.0
 
 
 def test_incomplete_run_has_no_score() -> None:
