@@ -2,17 +2,33 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from gmc_bench.conformance.tokens import random_tokens
+from gmc_bench.conformance.tokens import random_parents, random_tokens
 from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
 
 STEP = 1e-5
+SINGLE, CHAIN, STAR = [-1], [-1, 0, 1, 2, 3, 4, 5], [-1, 0, 0, 0, 0, 0]
+"""Parents of every limb of small trees, as are the following ones."""
+RANDOM = [random_parents(np.random.default_rng(seed), 3 + seed) for seed in range(5)]
+TREES = [SINGLE, CHAIN, STAR, *RANDOM]
+TREE_BATCHES = {
+    "single limb": [SINGLE],
+    "chain": [CHAIN],
+    "star": [STAR],
+    "mixture": [SINGLE, [-1, 0, 1, 2], [-1, 0, 0, 0], [-1, 0, 1, 1, 0, 4, 4], [-1, 0]],
+    "random": RANDOM,
+}
+
+Reference = Callable[..., np.ndarray]
+"""Returns the outputs (num_limbs, num_outputs) of one body, from the parameters of a network by
+name and what `bodies_of` yields of the body."""
 
 
 def tree_tokens(
@@ -37,10 +53,19 @@ def tree_tokens(
     return TokenBatch(table, index, tokens.dynamic.double(), heights)
 
 
-def bodies(tokens: TokenBatch) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-    """Yield the row, and features and parents of the real limbs, of every environment."""
+def bodies_of(tokens: TokenBatch) -> Iterator[tuple[Any, ...]]:
+    """Yield features and parents of the real limbs of every environment, and heights if any."""
     for row, count in enumerate(tokens.num_limbs.tolist()):
-        yield row, tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
+        limbs = tokens.features[row, :count].numpy(), tokens.parents[row, :count].tolist()
+        yield limbs if tokens.height_map is None else (*limbs, tokens.height_map[row].numpy())
+
+
+def perturbed(network: nn.Module, scale: float = 0.3) -> nn.Module:
+    """Return a network in float64 whose parameters have noise, so that none is special."""
+    network = network.double()
+    for parameter in network.parameters():
+        parameter.data += scale * torch.randn_like(parameter)
+    return network
 
 
 def as_numpy(network: nn.Module) -> dict[str, np.ndarray]:
@@ -87,6 +112,33 @@ def assert_slopes(
         slope = (sides[0] - sides[1]) / (2 * STEP)
         found = float(np.sum(gradient.numpy() * direction))
         assert found == pytest.approx(slope, rel=rel, abs=tolerance), name
+
+
+def assert_forward_matches(network: nn.Module, tokens: TokenBatch, reference: Reference) -> None:
+    """Compare the outputs of a network with those of its equations; those of padding are zero."""
+    found, parameters = network(tokens).detach().numpy(), as_numpy(network)
+    for row, body in enumerate(bodies_of(tokens)):
+        count = len(body[1])
+        expected = reference(parameters, *body)
+        np.testing.assert_allclose(found[row, :count], expected, rtol=0, atol=1e-10)
+        assert not found[row, count:].any()
+
+
+def assert_gradients_match(network: nn.Module, tokens: TokenBatch, reference: Reference) -> None:
+    """Compare the gradients of a weighted sum of outputs with slopes of that of the equations."""
+    outputs = network(tokens)
+    weights = torch.randn(outputs.shape, dtype=torch.float64)
+    (outputs * weights).sum().backward()
+    parameters = as_numpy(network)
+    terms = list(zip(bodies_of(tokens), weights.numpy(), strict=True))
+
+    def loss() -> float:
+        return sum(
+            float(np.sum(weight[: len(body[1])] * reference(parameters, *body)))
+            for body, weight in terms
+        )
+
+    assert_slopes(gradients_of(network), parameters, loss)
 
 
 def linear(p: Mapping[str, np.ndarray], name: str, x: np.ndarray) -> np.ndarray:

@@ -1,25 +1,25 @@
 """The Body Transformer against its equations in NumPy, limb by limb."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from gmc_baselines.bot import SPEC
 from gmc_baselines.bot.model import BodyTransformer, build
-from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens import TokenSpec
-from tests.support.equations import as_numpy, assert_slopes, bodies, gradients_of, tree_tokens
+from tests.support.equations import (
+    TREE_BATCHES,
+    assert_forward_matches,
+    assert_gradients_match,
+    perturbed,
+    tree_tokens,
+)
 
 SLOTS = 7
 VARIANTS = [{}, {"masking": "hard"}, {"positions": True}]
-TREES = {
-    "single limb": [[-1]],
-    "chain": [[-1, 0, 1, 2, 3, 4, 5]],
-    "star": [[-1, 0, 0, 0, 0, 0]],
-    "mixture": [[-1], [-1, 0, 1, 2], [-1, 0, 0, 0], [-1, 0, 1, 1, 0, 4, 4], [-1, 0]],
-    "random": [random_parents(np.random.default_rng(seed), 3 + seed) for seed in range(5)],
-}
 
 
 def make_tokens(trees, slots=SLOTS):
@@ -30,10 +30,7 @@ def make_network(changes, slots=SLOTS):
     torch.manual_seed(0)
     small = {"width": 6, "num_heads": 2, "feedforward": 5, "num_layers": 3, **changes}
     config = SPEC.make_config("paper", small)
-    network = build(config, TokenSpec(slots), 2).double()
-    for parameter in network.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
-    return config, network
+    return config, perturbed(build(config, TokenSpec(slots), 2))
 
 
 def layer_norm(x, weight, bias):
@@ -94,32 +91,17 @@ def reference(p, features, parents, config):
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
-@pytest.mark.parametrize("trees", TREES.values(), ids=TREES)
+@pytest.mark.parametrize("trees", TREE_BATCHES.values(), ids=TREE_BATCHES)
 def test_forward_matches_the_equations(changes, trees):
     config, network = make_network(changes)
-    tokens = make_tokens(trees)
-    found = network(tokens).detach().numpy()
-    for row, features, parents in bodies(tokens):
-        expected = reference(as_numpy(network), features, parents, config)
-        np.testing.assert_allclose(found[row, : len(parents)], expected, rtol=0, atol=1e-10)
-        assert not found[row, len(parents) :].any()
+    assert_forward_matches(network, make_tokens(trees), partial(reference, config=config))
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_gradients_match_finite_differences_of_the_equations(changes):
     config, network = make_network({**changes, "num_layers": 2})
     tokens = make_tokens([[-1], [-1, 0, 1, 0], [-1, 0]])
-    weights = torch.randn(len(tokens), SLOTS, 2, dtype=torch.float64)
-    (network(tokens) * weights).sum().backward()
-    parameters = as_numpy(network)
-
-    def loss():
-        return sum(
-            np.sum(weights[row, : len(tree)].numpy() * reference(parameters, o, tree, config))
-            for row, o, tree in bodies(tokens)
-        )
-
-    assert_slopes(gradients_of(network), parameters, loss)
+    assert_gradients_match(network, tokens, partial(reference, config=config))
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,38 @@
 """MI-HGNN against an independent implementation of its equations, limb by limb."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from gmc_baselines.mi_hgnn import SPEC
 from gmc_baselines.mi_hgnn.model import RELATIONS, build, typed_limbs
-from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.tokens import TokenSpec
-from tests.support.equations import as_numpy, assert_slopes, gradients_of, linear, relu, tree_tokens
+from tests.support.equations import (
+    CHAIN,
+    SINGLE,
+    STAR,
+    TREES,
+    assert_forward_matches,
+    assert_gradients_match,
+    linear,
+    perturbed,
+    relu,
+    tree_tokens,
+)
 
 GROUND = TokenSpec(7, num_heights=5)
 FLAT = TokenSpec(7)
-SINGLE, CHAIN, STAR = [-1], [-1, 0, 1, 2, 3, 4, 5], [-1, 0, 0, 0, 0, 0]
-TREES = [SINGLE, CHAIN, STAR, *(random_parents(np.random.default_rng(s), 3 + s) for s in range(5))]
 BATCHES = [TREES, [SINGLE], [SINGLE, SINGLE], [CHAIN], [STAR], [[-1, 0]], [STAR, SINGLE]]
 
 
 def make(changes, trees, spec=FLAT, num_outputs=2):
     torch.manual_seed(0)
     config = SPEC.make_config("paper", {"width": 4, "num_layers": 3, **changes})
-    network = build(config, spec, num_outputs).double()
-    for parameter in network.parameters():
-        parameter.data += 0.2 * torch.randn_like(parameter)
+    network = perturbed(build(config, spec, num_outputs), 0.2)
     return config, network, tree_tokens(trees, spec)
 
 
@@ -58,7 +66,7 @@ def convolution(p, layer, rows, parents):
     return found
 
 
-def reference(p, features, parents, heights, config):
+def reference(p, features, parents, heights=None, *, config):
     """Outputs (num_limbs, num_outputs) of one body with features (num_limbs, F)."""
     rows = [
         relu(linear(p, f"encoder.lins.{kind_of(limb, parents)}", feature))
@@ -75,24 +83,12 @@ def reference(p, features, parents, heights, config):
     return np.stack([linear(p, "decoder.output", x) for x in rows])
 
 
-def bodies_of(tokens, trees):
-    """What the reference takes, body by body."""
-    for row, tree in enumerate(trees):
-        heights = None if tokens.height_map is None else tokens.height_map[row].numpy()
-        yield tokens.features[row, : len(tree)].numpy(), tree, heights
-
-
 @pytest.mark.parametrize("spec", [FLAT, GROUND], ids=["flat", "ground"])
 @pytest.mark.parametrize("changes", [{}, {"num_layers": 1}, {"decoder_hidden": [3]}])
 @pytest.mark.parametrize("trees", BATCHES)
 def test_forward_matches_the_equations(changes, trees, spec):
     config, network, tokens = make(changes, trees, spec)
-    found = network(tokens).detach().numpy()
-    for row, body in enumerate(bodies_of(tokens, trees)):
-        count = len(trees[row])
-        expected = reference(as_numpy(network), *body, config)
-        np.testing.assert_allclose(found[row, :count], expected, rtol=0, atol=1e-10)
-        assert not found[row, count:].any()
+    assert_forward_matches(network, tokens, partial(reference, config=config))
 
 
 @pytest.mark.parametrize("decoder_hidden", [[], [3]])
@@ -100,18 +96,7 @@ def test_gradients_match_finite_differences_of_the_equations(decoder_hidden):
     trees = [SINGLE, STAR, TREES[-1]]
     changes = {"num_layers": 2, "decoder_hidden": decoder_hidden, "height_map_hidden": [4, 3]}
     config, network, tokens = make(changes, trees, GROUND)
-    weights = torch.randn(len(trees), 7, 2, dtype=torch.float64)
-    (network(tokens) * weights).sum().backward()
-    parameters = as_numpy(network)
-    bodies = list(zip(bodies_of(tokens, trees), weights.numpy(), strict=True))
-
-    def loss():
-        return sum(
-            np.sum(weight[: len(body[1])] * reference(parameters, *body, config))
-            for body, weight in bodies
-        )
-
-    assert_slopes(gradients_of(network), parameters, loss)
+    assert_gradients_match(network, tokens, partial(reference, config=config))
 
 
 def test_limbs_and_joints_of_a_hand_drawn_batch():

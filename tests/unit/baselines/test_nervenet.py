@@ -1,21 +1,26 @@
 """NerveNet against an independent implementation of its equations, limb by limb."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from gmc_baselines.nervenet import SPEC
 from gmc_baselines.nervenet.model import build
-from gmc_bench.conformance.tokens import random_parents
 from gmc_bench.core.errors import ConfigError
 from gmc_bench.methods.policy import ActorCritic
 from gmc_bench.nn import TokenBatch
 from gmc_bench.tokens import TokenSpec
 from tests.support.equations import (
-    as_numpy,
-    assert_slopes,
-    gradients_of,
+    CHAIN,
+    SINGLE,
+    STAR,
+    TREES,
+    assert_forward_matches,
+    assert_gradients_match,
     linear,
+    perturbed,
     relu,
     sigmoid,
     tree_tokens,
@@ -32,16 +37,12 @@ FORMS = [
     {**GRU, "share_weights": True},
     {**GRU, "decoder_hidden": []},
 ]
-SINGLE, CHAIN, STAR = [-1], [-1, 0, 1, 2, 3, 4, 5], [-1, 0, 0, 0, 0, 0]
-TREES = [SINGLE, CHAIN, STAR, *(random_parents(np.random.default_rng(s), 3 + s) for s in range(5))]
 
 
 def make(changes, trees, spec=FLAT, num_outputs=2):
     torch.manual_seed(0)
     config = SPEC.make_config("paper", {"width": 4, "num_layers": 3, **changes})
-    network = build(config, spec, num_outputs).double()
-    for parameter in network.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)
+    network = perturbed(build(config, spec, num_outputs))
     return config, network, tree_tokens(trees, spec)
 
 
@@ -86,7 +87,7 @@ def gated_step(p, name, rows, parents):
     return found
 
 
-def reference(p, features, parents, heights, config):
+def reference(p, features, parents, heights=None, *, config):
     """Outputs (num_limbs, num_outputs) of one body with features (num_limbs, F)."""
     gated = config.form == "gru"
     if gated:
@@ -109,33 +110,18 @@ def reference(p, features, parents, heights, config):
     return np.stack([linear(p, "decoder.output", h) for h in rows])
 
 
-def bodies_of(tokens, trees):
-    """What the reference takes, body by body."""
-    for row, tree in enumerate(trees):
-        heights = None if tokens.height_map is None else tokens.height_map[row].numpy()
-        yield tokens.features[row, : len(tree)].numpy(), tree, heights
-
-
 @pytest.mark.parametrize("spec", [FLAT, GROUND], ids=["flat", "ground"])
 @pytest.mark.parametrize("changes", FORMS)
 def test_forward_matches_the_equations(changes, spec):
     config, network, tokens = make(changes, TREES, spec)
-    found = network(tokens).detach().numpy()
-    for row, body in enumerate(bodies_of(tokens, TREES)):
-        count = len(TREES[row])
-        expected = reference(as_numpy(network), *body, config)
-        np.testing.assert_allclose(found[row, :count], expected, rtol=0, atol=1e-10)
-        assert not found[row, count:].any()
+    assert_forward_matches(network, tokens, partial(reference, config=config))
 
 
 @pytest.mark.parametrize("changes", [{}, GRU])
 @pytest.mark.parametrize("tree", [SINGLE, CHAIN, STAR])
 def test_one_environment_alone(changes, tree):
     config, network, tokens = make(changes, [tree])
-    (body,) = bodies_of(tokens, [tree])
-    expected = reference(as_numpy(network), *body, config)
-    found = network(tokens)[0, : len(tree)].detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    assert_forward_matches(network, tokens, partial(reference, config=config))
 
 
 @pytest.mark.parametrize("changes", FORMS)
@@ -143,18 +129,7 @@ def test_gradients_match_finite_differences_of_the_equations(changes):
     trees = [SINGLE, STAR, TREES[-1]]
     config, network, tokens = make({**changes, "height_map_hidden": [4, 3]}, trees, GROUND)
     assert [layer.out_features for layer in network.decoder.height_map.layers] == [4, 3]
-    weights = torch.randn(len(trees), 7, 2, dtype=torch.float64)
-    (network(tokens) * weights).sum().backward()
-    parameters = as_numpy(network)
-    bodies = list(zip(bodies_of(tokens, trees), weights.numpy(), strict=True))
-
-    def loss():
-        return sum(
-            np.sum(weight[: len(body[1])] * reference(parameters, *body, config))
-            for body, weight in bodies
-        )
-
-    assert_slopes(gradients_of(network), parameters, loss)
+    assert_gradients_match(network, tokens, partial(reference, config=config))
 
 
 @pytest.mark.parametrize(
