@@ -96,7 +96,6 @@ def on_a_grid(value, tolerance=1e-4):
     return abs(10.0 * value - round(10.0 * value)) < tolerance
 
 
-@pytest.mark.slow
 def test_50_boxes_a_terrain(fields):
     counts = [len(boxes) for boxes in fields]
     assert max(counts) <= 50
@@ -220,7 +219,6 @@ def every(corridors, kind):
     return [segment for corridor in corridors for segment in corridor if segment.kind == kind]
 
 
-@pytest.mark.slow
 def test_corridors_run_from_3_m_behind_to_107_m(corridors):
     for corridor in corridors:
         assert corridor[0].kind == "flat"

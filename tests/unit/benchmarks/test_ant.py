@@ -6,6 +6,8 @@ import pytest
 from benchmarks import ant_kernels as kernels
 from benchmarks.ant import AntBatch, gymnasium_ant
 
+pytestmark = pytest.mark.slow
+
 NUM_ENVS, NUM_STEPS = 4, 200
 TOLERANCE = {"rtol": 0, "atol": 1e-10}
 
@@ -30,7 +32,6 @@ def random_actions(num_steps, scale=1.0):
     return np.random.default_rng(0).uniform(-scale, scale, (num_steps, NUM_ENVS, 8))
 
 
-@pytest.mark.slow
 def test_trajectories_are_gymnasiums_through_falls_and_resets(references):
     batch = AntBatch(NUM_ENVS, num_threads=1, seed=3)
     for data in batch.data:
@@ -57,7 +58,6 @@ def test_trajectories_are_gymnasiums_through_falls_and_resets(references):
     assert most_contact == 1.0  # the limit of contact forces was reached
 
 
-@pytest.mark.slow
 def test_an_action_out_of_range_costs_what_it_costs_in_gymnasium(references):
     batch = AntBatch(NUM_ENVS, num_threads=1, seed=1)
     batch.reset()

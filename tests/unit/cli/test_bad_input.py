@@ -34,6 +34,7 @@ class Wide(torch.nn.Module):
     def __init__(self, config, spec, num_outputs):
         super().__init__()
         self.num_outputs = num_outputs
+        self.unused = torch.nn.Parameter(torch.zeros(1))
     def forward(self, tokens):
         return tokens.features[..., : self.num_outputs + 1]
 
@@ -318,7 +319,7 @@ def test_bad_input(gmc, tmp_path, command, reason):
         ("WIDE", r"its network returned shape (2, 12, 3), expected (2, 12, 2)"),
         ("NAN", "its network returned numbers that are not finite"),
         ("TEXT", "its builder returned a str, not a torch.nn.Module"),
-        ("RAISES", "its builder failed with ValueError: width is odd [methods.py:25]"),
+        ("RAISES", "its builder failed with ValueError: width is odd [methods.py:26]"),
         ("TEMPORAL", "trained on sequences of 24 steps, so the protocol's 'rollout_length' must"),
     ],
 )

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from gmc_bench.cli import listing
 from gmc_bench.cli.display import Display, SweepDisplay
 from gmc_bench.cli.output import say
 from gmc_bench.experiments.cell_state import CellState, SweepOverview
@@ -126,7 +125,7 @@ def _closed():
 
 @pytest.mark.parametrize("stderr", [lambda: None, _closed, _read_by_nobody])
 def test_what_nobody_can_read_stops_nothing(gmc, monkeypatch, tmp_path, stderr):
-    def execute(parsed, unknown, argv):
+    def execute(*arguments):
         with Display() as display:
             display(Progress("score", 1, 2, "episode"))
             display(Remark("No video."))
@@ -135,6 +134,6 @@ def test_what_nobody_can_read_stops_nothing(gmc, monkeypatch, tmp_path, stderr):
             display(Remark("One run waits."))
         return 7
 
-    monkeypatch.setattr(listing, "execute", execute)
+    monkeypatch.setattr("gmc_bench.cli.main.with_engine", execute)
     monkeypatch.setattr(sys, "stderr", stderr())
     assert gmc("list", "suites")[0] == 7

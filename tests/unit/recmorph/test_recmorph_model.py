@@ -197,7 +197,7 @@ def test_bfloat16_autocast_is_close_with_float32_gradients(cell):
 
 @pytest.mark.parametrize("cell", slow_but(["birnn", *VARIANTS], "bigru"))
 def test_compiled_networks_agree_and_are_not_compiled_for_every_batch(cell):
-    config = SPEC.make_config("lite", {"width": 8, "hidden": 8, "mamba_head": 8, "cell": cell})
+    config = SPEC.make_config("lite", {"width": 8, "hidden": 8} | VARIANTS.get(cell, {}))
     torch.manual_seed(0)
     network = build(config, TOKENS, 2)
     torch.compiler.reset()

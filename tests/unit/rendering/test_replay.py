@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gmc_bench.envs.core import EnvironmentCore
-from gmc_bench.evaluation import chosen
+from gmc_bench.evaluation import episode_subset
 from gmc_bench.evaluation import evaluate as module
 from gmc_bench.sim.batch import spawn_streams
 from tests.support.slow import slow_but
@@ -22,7 +22,7 @@ EVERY = [(body, episode) for body in range(3) for episode in range(3)]
     ),
 )
 def test_returns_are_those_of_the_evaluation(subject, monkeypatch, mode, rows):
-    for place in (module, chosen):  # with two, most episodes wait for a row
+    for place in (module, episode_subset):  # with two, most episodes wait for a row
         monkeypatch.setattr(place, "MAX_ROWS", rows)
     results = subject.score(mode)
     assert len({item.ended for items in results for item in items}) == 2
