@@ -234,16 +234,29 @@ def test_what_the_docs_say_of_quadrupeds_is_what_the_records_say() -> None:
         assert f"| {' | '.join(cells)} |" in page
 
 
-@pytest.mark.parametrize("method", ["recmorph", "metamorph", "metamorph-star", "modumorph"])
-def test_what_the_docs_say_of_hidden_attributes_is_what_the_studies_say(method: str) -> None:
+@pytest.mark.parametrize(
+    ("heading", "name", "task"),
+    [
+        ("recmorph", "recmorph", "unimal-ft-v1"),
+        ("metamorph", "metamorph", "unimal-ft-v1"),
+        ("metamorph-star", "metamorph-star", "unimal-ft-v1"),
+        ("modumorph", "modumorph", "unimal-ft-v1"),
+        ("incline", "recmorph-incline", "unimal-incline-v1"),
+        ("obstacles", "recmorph-obstacles", "unimal-obstacles-v1"),
+        ("vt", "recmorph-vt", "unimal-vt-v1"),
+    ],
+)
+def test_what_the_docs_say_of_hidden_attributes_is_what_the_studies_say(
+    heading: str, name: str, task: str
+) -> None:
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    path = BOARD / "studies" / f"attributes-{method}.json"
-    cells = [method]
+    path = BOARD / "studies" / f"attributes-{name}.json"
+    cells = [heading]
     for arm in ("all", "hardware"):
         values = [
             run["numbers"]["training_return"]
             for run in json.loads(path.read_bytes())["runs"]
-            if (run["arm"], run["task"]) == (arm, "unimal-ft-v1")
+            if (run["arm"], run["task"]) == (arm, task)
         ]
         assert len(values) == 3
         cells.append(f"{fmean(values):.1f} ± {stdev(values):.1f}")
