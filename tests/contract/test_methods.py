@@ -65,7 +65,7 @@ IN_TREE = [
 
 
 ONE_OF_A_KIND = {"recmorph", "metamorph-star", "nervenet", "smr", "swat", "mlp"}
-"""Methods checked by default: recurrence, attention, messages, memory, a loop and an MLP."""
+"""Methods checked by default: a recurrence, two of attention, messages, a memory and an MLP."""
 
 
 @pytest.mark.parametrize("name", slow_but(NAMES, *ONE_OF_A_KIND))
