@@ -191,9 +191,8 @@ class Collector:
         bound, device = self.bound, buffer.dynamic.device
         for row, body in zip(rows[ended == TIME_LIMIT], index[ended == TIME_LIMIT], strict=True):
             sequence = bound.sequences[row : row + 1]
-            features = bound.arranged(final_obs[row]["dynamic"][None], np.array([body]), sequence)[
-                0
-            ]
+            dynamic = final_obs[row]["dynamic"][None]
+            (features,) = bound.arranged(dynamic, np.array([body]), sequence)
             heights = final_obs[row].get("height_map", np.zeros(0, np.float32))
             buffer.truncations.append(
                 Truncation(
